@@ -4,7 +4,7 @@
 The one table of layers is in ARCHITECTURE.md, under "Layers":
     | `module` | may include | third party | what it is |
 A module may include itself and what its row names. "third party: none" also holds for its .cc
-files; elsewhere headers of ours include the standard library and the system only.
+files; elsewhere headers of ours include the standard library and the system only, but for "in .h".
 A module that is said to be *pure* includes nothing that could reach the kernel, a clock, a file or
 randomness, neither in itself nor by what it may include of base. No file is longer than 600 lines,
 tables aside. --self-test feeds the rules broken files.
@@ -110,7 +110,7 @@ def check_includes(path, lines, table):
         if angled and is_third_party(angled.group(1)):
             if third_party == "none":
                 faults.append(f"{path}:{number}: {module} may not use <{angled.group(1)}>")
-            elif path.endswith(".h"):
+            elif path.endswith(".h") and third_party != "in .h":
                 faults.append(f"{path}:{number}: <{angled.group(1)}> belongs in a .cc file")
     return faults
 
@@ -171,8 +171,8 @@ def self_test():
     table = read_table("## Layers\n| `base` | | none | x |\n| `rm` | `base` | none | *pure* |\n"
                        "| `os` | `base` | none | x |\n"
                        "| `engine` | | none | *pure* |\n| `sim` | `engine` | .cc | x |\n"
-                       "| `apps` | `base` `rm` | .cc | x |\n## Else\n| `no` | | none | x |\n")
-    assert set(table) == {"base", "rm", "os", "engine", "sim", "apps"}, table
+                       "| `apps` | `base` `rm` | .cc | x |\n| `json` | | in .h | x |\n## Else\n| `no` | | none | x |\n")
+    assert set(table) == {"base", "rm", "os", "engine", "sim", "apps", "json"}, table
     cases = [
         ("src/base/a.h", '#include "rm/b.h"', 1),
         ("src/rm/a.h", '#include "base/b.h"\n#include <cerrno>\n#include <vector>', 0),
@@ -183,6 +183,7 @@ def self_test():
         ("src/rm/a_test.cc", '#include <gtest/gtest.h>\n#include "apps/x.h"', 0),
         ("src/apps/x/a.h", "#include <CLI/CLI.hpp>", 1),
         ("src/apps/x/a.cc", "#include <CLI/CLI.hpp>", 0),
+        ("src/json/a.h", "#include <CLI/CLI.hpp>", 0),
         ("sim/engine/a.cc", '#include "sim/engine/b.h"\n#include <vector>', 0),
         ("sim/engine/a.cc", '#include "sim/model/b.h"\n#include <ctime>', 2),
         ("sim/model/a.cc", '#include "sim/engine/b.h"\n#include "sim/fuse/c.h"', 0),

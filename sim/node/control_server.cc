@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "json/json.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
 #include "sim/node/accounting_json.h"
@@ -244,7 +245,7 @@ void ControlServer::Stop() {
 }
 
 std::string ControlServer::Answer(const std::string& line) {
-  const json request = json::parse(line, nullptr, false);
+  const json request = ParseJson(line);
   if (!request.is_object()) {
     return ErrorReply(Invalid("the request is not a JSON object", ""));
   }
@@ -315,7 +316,7 @@ std::string ControlServer::HurtGpu(unsigned index, const std::string& effect, st
 }
 
 std::string ControlServer::AddFault(const std::string& line) {
-  const json request = json::parse(line);
+  const json request = ParseJson(line);
   const std::string effect = request.value("effect", std::string());
   if (effect == "ecc-corrected" || effect == "ecc-uncorrected" || effect == "xid") {
     return HurtGpu(request.value("gpu", 0U), effect, request.value("value", 0U));

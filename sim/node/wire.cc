@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "json/json.h"
+
 namespace cgpu::sim {
 
 Result<std::string> ReadLine(int fd) {
@@ -39,7 +41,7 @@ std::string ErrorReply(const Error& error) {
 }
 
 Result<std::string> ResultOf(const std::string& reply_json) {
-  const auto reply = nlohmann::json::parse(reply_json, nullptr, false);
+  const auto reply = ParseJson(reply_json);
   if (!reply.is_object()) {
     return Error{Code::kInternal, 0, "the node's answer is not JSON", ""};
   }

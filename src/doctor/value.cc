@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "json/json.h"
+
 namespace cgpu::doctor {
 
 struct Value::Tree {
@@ -13,7 +15,7 @@ struct Value::Tree {
 Value::Value(std::shared_ptr<const Tree> tree) : tree_(std::move(tree)) {}
 
 Value Value::Parse(const std::string& text) {
-  auto json = std::make_shared<const nlohmann::json>(nlohmann::json::parse(text, nullptr, false));
+  auto json = std::make_shared<const nlohmann::json>(ParseJson(text));
   const nlohmann::json* const part = json.get();
   return part->is_discarded() ? Value()
                               : Value(std::make_shared<const Tree>(Tree{std::move(json), part}));

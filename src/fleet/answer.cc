@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/json_depth.h"
+#include "json/json.h"
 #include "kube/json.h"
 
 namespace cgpu::fleet {
@@ -140,7 +140,7 @@ Result<NodeAnswer> ReadAnswer(std::string_view text, const std::string& node) {
   if (NestsDeeper(text, kDeepest)) {
     return wrong;
   }
-  Json json = Json::parse(text, nullptr, false);
+  Json json = ParseJson(text);
   if (!At(json, "nodes").is_array() || json["nodes"].size() != 1) {
     return wrong;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "json/json.h"
 #include "kube/json.h"
 
 namespace cgpu::fleet {
@@ -85,12 +86,12 @@ FrontProxy::FrontProxy() = default;
 FrontProxy::~FrontProxy() = default;
 
 void FrontProxy::Set(std::string_view json) {
-  const Json map = Json::parse(json, nullptr, false);
+  const Json map = ParseJson(json);
   const Json& data = At(map, "data");
   auto authority = std::make_shared<Authority>();
   authority->stores = ReadStores(TextAt(data, "requestheader-client-ca-file"));
   const std::string list = TextAt(data, "requestheader-allowed-names");
-  const Json names = Json::parse(list.empty() ? "[]" : list, nullptr, false);
+  const Json names = ParseJson(list.empty() ? "[]" : list);
   bool sound = !authority->stores.empty() && (names.is_array() || names.is_null());
   for (const Json& name : names) {
     sound = sound && name.is_string() && !name.get<std::string>().empty();

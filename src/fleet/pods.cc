@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json/json.h"
 #include "kube/json.h"
 
 namespace cgpu::fleet {
@@ -44,7 +45,7 @@ std::string AddressOf(const Json& pod) {
 }  // namespace
 
 void Pods::Set(std::string_view json) {
-  const Json object = Json::parse(json, nullptr, false);
+  const Json object = ParseJson(json);
   const Json& metadata = At(object, "metadata");
   const std::string uid = TextAt(metadata, "uid");
   const std::string name_space = TextAt(metadata, "namespace");

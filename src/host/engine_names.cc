@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "json/json.h"
 #include "protocol/text.h"
 
 namespace cgpu {
@@ -59,7 +60,7 @@ std::vector<Reservation> WithEngineNames(std::vector<Reservation> live) {
     }
     const auto [file, is_new] = files.try_emplace(one.names_file);
     if (is_new) {
-      file->second = json::parse(TextOf(file->first), nullptr, false);
+      file->second = ParseJson(TextOf(file->first));
     }
     const std::string name = NameIn(file->second, one.engine_id);
     one.name = IsName(name) ? name : one.name;

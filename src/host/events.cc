@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_depth.h"
 #include "base/printable.h"
 #include "base/rfc3339.h"
+#include "json/json.h"
 
 namespace cgpu {
 namespace {
@@ -137,7 +137,7 @@ std::optional<Event> DecodeEvent(std::string_view line) {
   if (line.size() > kMaxEventLine || NestsDeeper(line, 1)) {
     return std::nullopt;
   }
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = ParseOrderedJson(line);
   if (!json.is_object()) {
     return std::nullopt;
   }

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "host/machine_node.h"
+#include "json/json.h"
 #include "protocol/text.h"
 #include "rm/abi.h"
 
@@ -124,7 +125,7 @@ Result<Node> FindSimulatedNode(const std::string& name) {
   }
   Node node;
   try {
-    node = NodeFrom(Json::parse(*text));
+    node = NodeFrom(ParseJson(*text));
   } catch (const std::exception& exception) {  // caught here alone: a library's exceptions, about
                                                // another program's file
     return Error{Code::kInvalid, 0, path + " is not understood: " + exception.what(),

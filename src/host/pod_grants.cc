@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "json/json.h"
 
 namespace cgpu {
 namespace {
@@ -39,7 +40,7 @@ Result<> MakeFolder(const std::string& folder) {
 Result<PodGrant> Parse(const std::string& text, const std::string& path) {
   const Error wrong{Code::kInvalid, 0, path + " is no grant of a pod",
                     "restart the pod of cgpu's device plugin on this node"};
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParseJson(text);
   try {
     PodGrant grant;
     grant.name_space = json.value("namespace", "");

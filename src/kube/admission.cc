@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/base64.h"
-#include "base/json_depth.h"
+#include "json/json.h"
 #include "kube/hami.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -38,7 +38,7 @@ Result<Json> Judge(const Json& object, const AdmissionRules& rules) {
   Json changed = object;
   if (rules.hami_names) {
     CGPU_ASSIGN_OR_RETURN(const auto text, FromHamiNames(object.dump(), rules.largest));
-    changed = Json::parse(text, nullptr, false);
+    changed = ParseJson(text);
   }
   CGPU_ASSIGN_OR_RETURN(const auto pod, ReadPod(changed.dump()));
   if (!pod.decision.empty()) {
@@ -78,7 +78,7 @@ Result<Json> JudgeAny(const Json& object, const AdmissionRules& rules) {
 }  // namespace
 
 std::string Review(std::string_view body, const AdmissionRules& rules) {
-  const Json review = NestsDeeper(body, kMostDepth) ? Json() : Json::parse(body, nullptr, false);
+  const Json review = NestsDeeper(body, kMostDepth) ? Json() : ParseJson(body);
   const Json& request = At(review, "request");
   const Json& object = At(request, "object");
   const auto judged = JudgeAny(object, rules);

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "json/json.h"
+
 namespace cgpu::kube {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr std::uint32_t kMost = 1'000'000;  // more is a slip of the pen
 }  // namespace
 
 Result<std::uint32_t> ReadAmount(std::string_view json, const std::string& what) {
-  const Json value = Json::parse(json, nullptr, false);
+  const Json value = ParseJson(json);
   const Error wrong{Code::kInvalid, 0,
                     what + " is " + std::string(json) + ", which is no whole number",
                     "write a whole number, for example \"8\""};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "json/json.h"
 
 namespace cgpu::kube {
 namespace {
@@ -32,7 +33,7 @@ struct CleanupMulti {
 
 // Returns what a Status object says (apimachinery meta/v1/types.go), or the body.
 std::string MessageOf(const std::string& body) {
-  const auto json = nlohmann::json::parse(body, nullptr, false);
+  const auto json = ParseJson(body);
   const auto message = json.is_object() ? json.find("message") : json.end();
   return message != json.end() && message->is_string() ? message->get<std::string>() : body;
 }

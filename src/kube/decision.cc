@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/base64.h"
+#include "json/json.h"
 
 namespace cgpu::kube {
 namespace {
@@ -94,7 +95,7 @@ Json Write(const ContainerAsk& ask) {
 }
 
 Result<Decision> Read(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParseJson(text);
   CGPU_ASSIGN_OR_RETURN(const auto version, NumberAt(json, "version"));
   if (version != kVersion) {
     return Error{

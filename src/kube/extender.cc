@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "json/json.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -22,7 +23,7 @@ struct Question {
 };
 
 Result<Question> ReadQuestion(std::string_view body) {
-  const Json json = Json::parse(body, nullptr, false);
+  const Json json = ParseJson(body);
   const auto pod = json.is_object() ? json.find("Pod") : json.end();
   const auto names = json.is_object() ? json.find("NodeNames") : json.end();
   if (pod == json.end() || names == json.end() || !names->is_array()) {
@@ -110,7 +111,7 @@ Result<Decision> Extender::Assume(const std::string& uid, const std::string& nod
 }
 
 std::string Extender::BindPod(std::string_view body, Clock::time_point now) {
-  const Json json = Json::parse(body, nullptr, false);
+  const Json json = ParseJson(body);
   const std::string uid = TextAt(json, "PodUID");
   const std::string node = TextAt(json, "Node");
   const auto decision = Assume(uid, node, now);

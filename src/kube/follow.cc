@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "json/json.h"
 #include "kube/json.h"
 
 namespace cgpu::kube {
@@ -30,7 +31,7 @@ class Following {
       const std::string query =
           std::string(Query()) + kPage + (more.empty() ? "" : "&continue=" + more);
       CGPU_ASSIGN_OR_RETURN(const auto body, api_.Get(path_ + query));
-      const Json list = Json::parse(body, nullptr, false);
+      const Json list = ParseJson(body);
       const Json metadata = list.is_object() ? list.value("metadata", Json()) : Json();
       version = TextAt(metadata, "resourceVersion");
       more = TextAt(metadata, "continue");
@@ -73,7 +74,7 @@ class Following {
   }
 
   bool Take(std::string_view line, std::string& version, Result<>& end) {
-    const Json event = Json::parse(line, nullptr, false);
+    const Json event = ParseJson(line);
     const std::string type = TextAt(event, "type");
     const Json object = event.is_object() ? event.value("object", Json()) : Json();
     if (type != "ADDED" && type != "MODIFIED" && type != "DELETED" && type != "BOOKMARK") {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "json/json.h"
 #include "kube/admitted.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -28,7 +29,7 @@ std::string EncodeGpus(const std::vector<NodeGpu>& gpus) {
 Result<std::vector<NodeGpu>> DecodeGpus(std::string_view text) {
   const Error wrong{
       Code::kInvalid, 0, std::string("the annotation ") + kGpus + " is no list of GPUs", {}};
-  const Json list = Json::parse(text, nullptr, false);
+  const Json list = ParseJson(text);
   if (!list.is_array()) {
     return wrong;
   }
@@ -88,7 +89,7 @@ Placement PlacementOf(std::string_view label) {
 }
 
 Result<NodeInfo> ReadNode(std::string_view json) {
-  const Json node = Json::parse(json, nullptr, false);
+  const Json node = ParseJson(json);
   const auto metadata = node.is_object() ? node.find("metadata") : node.end();
   if (metadata == node.end() || TextAt(*metadata, "name").empty()) {
     return Error{Code::kInvalid, 0, "this is no node", {}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json/json.h"
 #include "kube/amount.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -148,7 +149,7 @@ Result<> CheckChoices(const Json& pod) {
 }  // namespace
 
 Result<std::string> FromHamiNames(std::string_view text, std::uint32_t largest) {
-  Json pod = Json::parse(text, nullptr, false);
+  Json pod = ParseJson(text);
   if (!At(pod, "metadata").is_object() || !At(pod, "spec").is_object()) {
     return std::string(text);  // no pod: others say so
   }

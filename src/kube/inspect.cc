@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "json/json.h"
 #include "kube/decision.h"
 #include "kube/gpus.h"
 #include "kube/pod.h"
@@ -106,7 +107,7 @@ PodUse UseOf(const PodAsk& pod, const NodeInfo& node) {
 // Reads the lists. Throws what the library throws where they are no lists.
 std::vector<NodeUse> Read(std::string_view nodes, std::string_view pods) {
   std::map<std::string, std::vector<PodAsk>> by_node;
-  const Json pod_list = Json::parse(pods);
+  const Json pod_list = ParseOrderedJson(pods);
   for (const Json& item : pod_list.at("items")) {
     auto pod = ReadPod(item.dump());
     if (pod.ok() && pod->asks() && !pod->ended && !pod->node.empty()) {
@@ -114,7 +115,7 @@ std::vector<NodeUse> Read(std::string_view nodes, std::string_view pods) {
     }
   }
   std::vector<NodeUse> uses;
-  const Json node_list = Json::parse(nodes);
+  const Json node_list = ParseOrderedJson(nodes);
   for (const Json& item : node_list.at("items")) {
     auto info = ReadNode(item.dump());
     if (!info.ok() || info->gpus.empty()) {

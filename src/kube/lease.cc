@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json/json.h"
 #include "kube/json.h"
 
 namespace cgpu::kube {
@@ -12,7 +13,7 @@ constexpr unsigned kMostSeconds = 3600;
 }  // namespace
 
 void LeaseView::Set(std::string_view json, Clock::time_point now) {
-  const auto lease = nlohmann::json::parse(json, nullptr, false);
+  const auto lease = ParseJson(json);
   const auto& spec = At(lease, "spec");
   const auto& seconds = At(spec, "leaseDurationSeconds");
   const std::string renewed = TextAt(spec, "renewTime");

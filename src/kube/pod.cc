@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "grant/env.h"
+#include "json/json.h"
 #include "kube/amount.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -208,7 +209,7 @@ Result<> CheckTogether(const PodAsk& pod) {
 }  // namespace
 
 Result<PodAsk> ReadPod(std::string_view json) {
-  const Json pod = Json::parse(json, nullptr, false);
+  const Json pod = ParseJson(json);
   const Json& metadata = At(pod, "metadata");
   const Json& spec = At(pod, "spec");
   if (!spec.is_object()) {

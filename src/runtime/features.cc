@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child.h"
-#include "base/json_depth.h"
+#include "json/json.h"
 
 namespace cgpu {
 namespace {
@@ -22,7 +22,7 @@ bool IsListed(std::string_view features) {
   if (NestsDeeper(features, kMaxDepth)) {
     return false;
   }
-  const auto root = nlohmann::json::parse(features, nullptr, /*allow_exceptions=*/false);
+  const auto root = ParseJson(features);
   const auto at = nlohmann::json::json_pointer("/linux/seccomp/supportedFlags");
   const auto flags = root.is_object() && root.contains(at) ? root.at(at) : nlohmann::json();
   return flags.is_array() && std::ranges::find(flags, kFlag) != flags.end();

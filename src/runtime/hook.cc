@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/json_depth.h"
+#include "json/json.h"
 #include "runtime/spec.h"
 #include "sandbox/mount_tree.h"
 #include "sandbox/tree_words.h"
@@ -26,7 +26,7 @@ Result<Json> ParseObject(const std::string& text, const std::string& what) {
   if (NestsDeeper(text, kMaxDepth)) {
     return Wrong(what + " is nested too deep");
   }
-  Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json object = ParseJson(text);
   if (!object.is_object()) {
     return Wrong(what + " is no JSON object");
   }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_depth.h"
+#include "json/json.h"
 
 namespace cgpu {
 namespace {
@@ -142,7 +142,7 @@ Result<SeccompProfile> ParseSeccompProfile(std::string_view text) {
   if (text.size() > kMaxSeccompProfile || NestsDeeper(text, kMaxDepth)) {
     return Wrong("is too large");
   }
-  const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json parsed = ParseOrderedJson(text);
   if (!parsed.is_object()) {
     return Wrong(parsed.is_discarded() ? "is not JSON" : "is no JSON object");
   }

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/json_depth.h"
+#include "json/json.h"
 #include "os/privileges.h"
 #include "runtime/nvidia.h"
 #include "runtime/runtime_environment.h"
@@ -219,7 +219,7 @@ Result<Json> Parse(std::string_view text) {
   if (text.size() > kMaxSpec || NestsDeeper(text, kMaxDepth)) {
     return Wrong("is too large");
   }
-  Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json root = ParseOrderedJson(text);
   if (!root.is_object()) {
     return Wrong(root.is_discarded() ? "is not JSON" : "is no JSON object");
   }
@@ -405,7 +405,7 @@ Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes
   CGPU_ASSIGN_OR_RETURN(const auto resources, Object(linux_part, "resources"));
   CGPU_TRY(List(*resources, "devices"));
   ChangeDevices(linux_part, changes);
-  linux_part["seccomp"] = Json::parse(FormatSeccompProfile(changes.seccomp));
+  linux_part["seccomp"] = ParseOrderedJson(FormatSeccompProfile(changes.seccomp));
   ChangeMounts(Make(root, "mounts", Json::value_t::array), changes);
   ChangeHooks(Make(root, "hooks", Json::value_t::object), changes);
   Json& process = Make(root, "process", Json::value_t::object);
@@ -417,7 +417,7 @@ Result<std::string> ChangeSeccomp(std::string_view text, const SeccompProfile& p
   CGPU_ASSIGN_OR_RETURN(auto root, Parse(text));
   CGPU_TRY(Object(root, "linux"));
   Make(root, "linux", Json::value_t::object)["seccomp"] =
-      Json::parse(FormatSeccompProfile(profile));
+      ParseOrderedJson(FormatSeccompProfile(profile));
   return root.dump();
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "json/json.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -53,7 +54,7 @@ void Announcer::SetHealthy(std::size_t gpu, bool healthy) {
 }
 
 void Announcer::Announce() {
-  const Json node = Json::parse(node_, nullptr, false);
+  const Json node = ParseJson(node_);
   const Json& metadata = At(node, "metadata");
   const Mode mode = ModeOf(TextAt(At(metadata, "labels"), kMode));
   for (const std::string& word :

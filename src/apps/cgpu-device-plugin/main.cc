@@ -18,6 +18,7 @@
 #include "host/event_ring.h"
 #include "host/health.h"
 #include "host/node.h"
+#include "json/json.h"
 #include "kube/admitted.h"
 #include "kube/api.h"
 #include "kube/decision.h"
@@ -59,7 +60,7 @@ std::vector<NodeGpu> GpusOf(const Node& node) {
 
 // Returns what the Kubernetes node says that it has let in.
 std::string PublishedIn(std::string_view node) {
-  const Json json = Json::parse(node, nullptr, false);
+  const Json json = ParseJson(node);
   return TextAt(At(At(json, "metadata"), "annotations"), kAdmitted);
 }
 

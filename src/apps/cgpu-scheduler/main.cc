@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "cli/command_line.h"
+#include "json/json.h"
 #include "kube/api.h"
 #include "kube/extender.h"
 #include "kube/lease.h"
@@ -61,7 +62,7 @@ Result<> BindAt(const Api& api, const std::string& name_space, const std::string
   if (answer.error().code == Code::kConflict) {
     const auto text = api.Get(path);
     const auto now = text.ok() ? ReadPod(*text) : text.error();
-    const auto wanted = nlohmann::json::parse(binding, nullptr, false);
+    const auto wanted = ParseJson(binding);
     if (now.ok() && now->uid == wanted["metadata"]["uid"] &&
         now->node == wanted["target"]["name"]) {
       return {};

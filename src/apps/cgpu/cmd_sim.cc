@@ -17,6 +17,7 @@
 #include "cli/text_table.h"
 #include "host/node.h"
 #include "host/shim_process.h"
+#include "json/json.h"
 #include "rm/abi.h"
 #include "run/command.h"
 #include "run/plain.h"
@@ -101,7 +102,7 @@ Result<json> Ask(const SimFlags& flags, const json& request) {
   CGPU_ASSIGN_OR_RETURN(const auto dir, sim::NodeDir::Of(flags.name));
   CGPU_ASSIGN_OR_RETURN(auto client, sim::ControlClient::Connect(dir));
   CGPU_ASSIGN_OR_RETURN(const auto reply, client.Ask(request.dump()));
-  return json::parse(reply);
+  return ParseJson(reply);
 }
 
 Result<> Tell(const SimFlags& flags, const json& request) {

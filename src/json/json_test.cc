@@ -1,4 +1,4 @@
-#include "base/json_depth.h"
+#include "json/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,16 @@
-#include "base/json_depth.h"
+#include "json/json.h"
+
+#include <nlohmann/json.hpp>
 
 namespace cgpu {
+
+nlohmann::json ParseJson(std::string_view text) {
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+nlohmann::ordered_json ParseOrderedJson(std::string_view text) {
+  return nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
 
 bool NestsDeeper(std::string_view text, std::size_t most) {
   std::size_t depth = 0;

@@ -1,0 +1,23 @@
+// JSON by nlohmann's library. Its parser is compiled here, once for all: a file with a parser of
+// its own takes a second longer to compile. Pure.
+#ifndef CGPU_JSON_JSON_H_
+#define CGPU_JSON_JSON_H_
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace cgpu {
+
+// Returns the value of `text`; a discarded value where that is not JSON. The members of an ordered
+// value keep the order of the text, those of the other are sorted.
+[[nodiscard]] nlohmann::json ParseJson(std::string_view text);
+[[nodiscard]] nlohmann::ordered_json ParseOrderedJson(std::string_view text);
+
+// Returns whether objects and arrays lie deeper in each other than `most`, whatever else is wrong
+// with the text. Ask it before you parse a text of others: what is done with its value recurses.
+[[nodiscard]] bool NestsDeeper(std::string_view text, std::size_t most);
+
+}  // namespace cgpu
+
+#endif  // CGPU_JSON_JSON_H_
