@@ -8,8 +8,8 @@
 //   closes N   the same with opening and closing a file of the driver's
 //   exits N    the same with processes that make a client and end
 //   interrupts N  the same as `flood` with a control that has the driver look after interrupts
-//   nocard N   the same with a control that names no card
-//   descriptors N  the same with closing and opening a card's file while as many are open as can be
+//   nocard N   the same with a control that names no GPU
+//   descriptors N  the same with closing and opening a GPU's file while as many are open as can be
 //   others N   the same with TCGETS, which is not trapped
 //   pace N     issues a query every N milliseconds until its input ends; for each further line
 //              writes the longest since the last, in nanoseconds, and how many there were
@@ -63,8 +63,8 @@ class Client {
       : low_fd_(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC)),
         fd_(fcntl(low_fd_, F_DUPFD_CLOEXEC, bench::kClientFd)) {
     client_ = Alloc(0, 0, rm::NV01_ROOT, nullptr);
-    // The driver wants the card's file open in the process.
-    card_fd_ = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);
+    // The driver wants the GPU's file open in the process.
+    gpu_fd_ = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);
     rm::NV0080_ALLOC_PARAMETERS device{};
     Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device);
     rm::NV2080_ALLOC_PARAMETERS subdevice{};
@@ -82,7 +82,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client() {
-    close(card_fd_);
+    close(gpu_fd_);
     close(fd_);
     close(low_fd_);
   }
@@ -112,7 +112,7 @@ class Client {
     Control(kSubdevice, rm::NV2080_CTRL_CMD_MC_SERVICE_INTERRUPTS, &engines, sizeof(engines));
   }
 
-  void AskWithoutCard() {
+  void AskWithoutGpu() {
     std::uint32_t enabled = 0;
     Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, &enabled, sizeof(enabled));
   }
@@ -151,7 +151,7 @@ class Client {
 
   int low_fd_;
   int fd_;
-  int card_fd_ = -1;
+  int gpu_fd_ = -1;
   std::uint32_t client_ = 0;
   std::uint32_t query_size_ = 0;
 };
@@ -196,7 +196,7 @@ class Drop {
     } else if (kind_ == 'i') {
       own_->ServiceInterrupts();
     } else if (kind_ == 'n') {
-      own_->AskWithoutCard();
+      own_->AskWithoutGpu();
     } else if (kind_ == 'd') {
       int& file = files_[next_++ % files_.size()];
       close(file);

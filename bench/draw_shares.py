@@ -5,7 +5,7 @@
 
 bench/share_story.py writes the samples. What they are is said by their "kind":
 
-"shares": what each container had of a card over time, one above the other; what is left above them
+"shares": what each container had of a GPU over time, one above the other; what is left above them
   nobody had. Thin lines: what they were promised.
     "title", "note"   texts
     "step_s"          length of one window

@@ -37,7 +37,7 @@ def percent(node, daemon, policy, flags, words):
         got, clock = loads.window(SECONDS)
         took = {name: (processor_ns(which) - before[name]) / 1e7 / SECONDS
                 for name, which in pids.items()}
-    print("%s, %s: %s; the containers had %.1f %% of the card%s" %
+    print("%s, %s: %s; the containers had %.1f %% of the GPU%s" %
           (policy, " ".join(map(str, words)),
            ", ".join("%s %.3f %%" % pair for pair in took.items()), sum(got),
            "; the machine was late by %.0f ms" % (1000 * clock.worst) if clock.late() else ""),

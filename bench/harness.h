@@ -13,7 +13,7 @@
 
 namespace cgpu::bench {
 
-// Starts and stops a simulated node with one card under a name of its own.
+// Starts and stops a simulated node with one GPU under a name of its own.
 class Node {
  public:
   static Result<Node> Start();

@@ -1,11 +1,11 @@
-"""How long a container of high priority waits for the card: from its work being visible in its channel until
-it runs, less one switch, by the simulated card's own record of starts. Root's `cgpu run`, policy preempt.
+"""How long a container of high priority waits for the GPU: from its work being visible in its channel until
+it runs, less one switch, by the simulated GPU's own record of starts. Root's `cgpu run`, policy preempt.
 
 Four cases, each of at least 500 starts a round: 1 or 4 neighbours, which keep their queues full of
 kernels of 1 to 100 ms (busy arrival) or have nothing to do (idle arrival). The one of high priority
 launches a kernel of 0.1 ms, waits for its end, and launches the next after a time of chance. A case's
 figure is the 99th percentile of its waits, a round's that of its worst case. Beside it, for busy
-arrival: what the neighbours had of the card, over all that the one of high priority left; the rest is
+arrival: what the neighbours had of the GPU, over all that the one of high priority left; the rest is
 switches.
 
 A window in which the machine itself was late is repeated, twice at the most, and counted. ROUNDS=1:
@@ -22,7 +22,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "7"))
 STARTS = 500  # of each case and round
 SETTLE_S = 0.5
 TRIES = 3
-SWITCH_US = 40  # of the simulated card, by default
+SWITCH_US = 40  # of the simulated GPU, by default
 KERNELS_US = {4: [(1000, 5000, 20000, 100000)], 1: [(1000,), (10000,), (100000,)]}
 HIGH = ("--priority", "high")
 IDLE = ("--kernel-us", 1000, "--queue", 1, "--gap-us", 1000000000)
@@ -33,7 +33,7 @@ WINDOW_S = {"busy": 11, "idle": 4}
 
 
 class Record:
-    """The card's starts, from wherever it was last looked at."""
+    """The GPU's starts, from wherever it was last looked at."""
 
     def __init__(self, node):
         self._node = node

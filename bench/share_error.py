@@ -1,14 +1,14 @@
-"""How far what containers get of a card is from what they were promised: root's `cgpu run` on a
-simulated card, by the accounting of its engines. Windows of 10 s after 1 s of settling.
+"""How far what containers get of a GPU is from what they were promised: root's `cgpu run` on a
+simulated GPU, by the accounting of its engines. Windows of 10 s after 1 s of settling.
 
 Each mix of shares and each length of kernels meets each of the policies weight, fixed and soft;
 FULL=1: in every combination. POLICIES="fixed soft": these alone. In a window of the first kind all
 members keep a queue full, so that each wants everything and its fair share is what it was promised.
 In one of the second kind the first member launches, waits and launches again: its fair share is
-that part of the card which it takes alone, if that is less, and the other has the rest, as far as
+that part of the GPU which it takes alone, if that is less, and the other has the rest, as far as
 its policy lets it.
 
-An error is the difference in points of the card's time, of which switches between containers are
+An error is the difference in points of the GPU's time, of which switches between containers are
 a part that nobody gets. A window in which the machine itself was late is repeated, twice at the
 most, and counted. Needs root; prints every window; the last line is the figure of the first kind.
 """

@@ -1,15 +1,15 @@
-"""Whether a card's time is shared out as docs/explanation/compute.md promises beyond what share-error asks: root's
-`cgpu run` on a simulated card, by the accounting of its engines.
+"""Whether a GPU's time is shared out as docs/explanation/compute.md promises beyond what share-error asks: root's
+`cgpu run` on a simulated GPU, by the accounting of its engines.
 
-* Fixed means fixed: 30 % alone on an idle card is 30 %, and the rest is idle. Kernels of 0.1, 1 and 10 ms.
+* Fixed means fixed: 30 % alone on an idle GPU is 30 %, and the rest is idle. Kernels of 0.1, 1 and 10 ms.
 * fair leaves idle slots idle: one and two containers get 1/max_inst each, with a max_inst of 20 (the
   default) and of 4, and the rest is idle. Kernels of 1 ms.
-* soft gives back at once: one of 70 % has nothing to do while one of 30 %, maximum 100, has the whole card;
-  then it gets work for about a second, 25 times. Until its first kernel runs, by the card's own record of
-  starts, the switch to it included; and the end of the first window of 100 ms of the card's time, from that
+* soft gives back at once: one of 70 % has nothing to do while one of 30 %, maximum 100, has the whole GPU;
+  then it gets work for about a second, 25 times. Until its first kernel runs, by the GPU's own record of
+  starts, the switch to it included; and the end of the first window of 100 ms of the GPU's time, from that
   kernel on, from which on all windows for a second are within 3 points of 70 and 30.
 
-Queues are always full, windows 10 s long, WINDOWS each. An error is the difference in points of the card's
+Queues are always full, windows 10 s long, WINDOWS each. An error is the difference in points of the GPU's
 time, also of what is to be idle; switches are part of either. What is measured while the machine itself was
 late is repeated, and counted. Needs root; the last line is the worst error of the first two.
 """
@@ -156,7 +156,7 @@ class Arrivals:
 
     def tell(self):
         print("arrivals repeated because the machine was late: %d" % self.repeated)
-        print("soft lends: the other has %.1f %% of the card at the least while nobody else has work" %
+        print("soft lends: the other has %.1f %% of the GPU at the least while nobody else has work" %
               min(self.lent))
         for what, figures, unit in (
                 ("its first kernel runs after", [one / 1000 for one in self.waits_us], "%.2f"),

@@ -1,9 +1,9 @@
 """How long it takes until containers have what they are to have after a change: root's `cgpu run` on a
-simulated card, by the accounting of its engines. Kernels of 1 ms, queues always full.
+simulated GPU, by the accounting of its engines. Kernels of 1 ms, queues always full.
 
 40 changes of each kind: of a share (`cgpu set`), of the policy (soft and fixed in turn), a container that
 comes, one that goes. From the moment before the change is asked for (of one that comes: from when its first
-channel group is on the card) windows of 100 ms of the card's time begin every 10 ms, for a second. The figure
+channel group is on the GPU) windows of 100 ms of the GPU's time begin every 10 ms, for a second. The figure
 of a change is the end of the first window from which on in all windows everybody is within 3 points of the
 fair share; 1000 ms where there is none. A change during which the machine itself was late is repeated, 20 of
 a kind at the most, and counted. With each change stands for how long the accounting, read each millisecond, could

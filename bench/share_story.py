@@ -1,13 +1,13 @@
-"""The two stories of docs/explanation/compute.md, on a simulated card: samples and pictures of them, in docs/pictures or
+"""The two stories of docs/explanation/compute.md, on a simulated GPU: samples and pictures of them, in docs/pictures or
 in the folder that is named.
 
 * shares: three containers with full queues of kernels of 1 ms live through changes of weights, policy and
-  work; what each has of the card in windows of 100 ms, by the accounting of the card's engines.
+  work; what each has of the GPU in windows of 100 ms, by the accounting of the GPU's engines.
 * priority: an online service (1000 requests at times of chance, always the same ones, 40 a second, each a kernel of 2 ms) alone and
   beside offline jobs (full queues of kernels of 10 to 100 ms), under the policies native and preempt, and
   with `--priority high`. A latency is cgpu-burn's own: from when a request was due until its end was seen.
-  The node's other card is at work meanwhile: the engines of one that is idle altogether look for work only
-  each millisecond, which no real card does, and which would make the service slowest where it is alone.
+  The node's other GPU is at work meanwhile: the engines of one that is idle altogether look for work only
+  each millisecond, which no real GPU does, and which would make the service slowest where it is alone.
 
 What is measured while the machine itself was late is repeated, twice at the most. STORIES="shares": that
 one alone. Needs root; prints what the pictures tell.
@@ -47,7 +47,7 @@ def cgpu_set(name, *words):
 
 
 class Story:
-    """Containers a, b and c, and what happens to them. Times are of the card, from the begin."""
+    """Containers a, b and c, and what happens to them. Times are of the GPU, from the begin."""
 
     NAMES = ("a", "b", "c")
     # Not much in the queue: one that stops has soon nothing more to do.
@@ -141,7 +141,7 @@ class Story:
                 "measured": [round(100 * (b - a) / (STEP_S * S), 2) for a, b in zip(had, had[1:])],
                 "promised": [[round(at, 3), round(promised[name], 2)]
                              for at, _, promised in self.events]})
-        return {"kind": "shares", "title": "Who has how much of a card, while things change",
+        return {"kind": "shares", "title": "Who has how much of a GPU, while things change",
                 "note": "Simulated A10, %s, windows of 100 ms. All queues are full; a and b begin, with equal weights." % when,
                 "step_s": STEP_S, "members": members,
                 "events": [{"at_s": round(at, 3), "text": text} for at, text, _ in self.events[1:]]}
@@ -179,7 +179,7 @@ WINDOW_S = 20  # of the 25 that the requests take
 
 
 def requests(node, policy, flags, jobs_us):
-    """Latencies in microseconds, and what the jobs have of the card."""
+    """Latencies in microseconds, and what the jobs have of the GPU."""
     shares.set_policy(node, policy)
     members = [(FIRST_CARD, shares.queued(one)) for one in jobs_us] + [((*FIRST_CARD, *flags), SERVICE)]
     for tried in range(1, TRIES + 1):
@@ -197,7 +197,7 @@ def requests(node, policy, flags, jobs_us):
 
 def curve(name, latencies, kept):
     p50, p99 = (draw_shares.at_part(latencies, part) / 1000 for part in (0.5, 0.99))
-    print("  %s: p50 %.1f ms, p99 %.1f ms, worst %.1f ms; the jobs have %s of the card" %
+    print("  %s: p50 %.1f ms, p99 %.1f ms, worst %.1f ms; the jobs have %s of the GPU" %
           (name, p50, p99, latencies[-1] / 1000, kept), flush=True)
     return {"name": name, "us": latencies, "values": ["%.1f ms" % p50, "%.1f ms" % p99, kept]}
 

@@ -54,14 +54,14 @@ class Clock:
 
 
 class Loads:
-    """Containers on one card; ends them with the block. Each of `members` is (flags of `cgpu run`,
+    """Containers on one GPU; ends them with the block. Each of `members` is (flags of `cgpu run`,
     words of cgpu-burn). They are called m0, m1 and so on, or m`first` and so on; or as `names` says."""
 
     def __init__(self, node, members, first=0, names=None):
         self._node = node
         self._members = members
         self._names = names or ["m%d" % number for number in range(first, first + len(members))]
-        self.idle = None  # what of the card's time nobody had in the last window, in percent
+        self.idle = None  # what of the GPU's time nobody had in the last window, in percent
         self._processes = []
         self._shims = []
 
@@ -96,7 +96,7 @@ class Loads:
     def _wait_gone(self):
         deadline = time.monotonic() + t.DEADLINE
         while {group["pid"] for group in self._groups()} & set(self._shims):
-            t.check(time.monotonic() < deadline, "groups are left on the card")
+            t.check(time.monotonic() < deadline, "groups are left on the GPU")
 
     def shims(self):
         """The processes that serve them."""
@@ -127,7 +127,7 @@ class Loads:
 
 
 class Sampler:
-    """Reads the engines' accounting again and again, on a thread: what passed on the card, and what each shim's
+    """Reads the engines' accounting again and again, on a thread: what passed on the GPU, and what each shim's
     groups had, in nanoseconds."""
 
     def __init__(self, node, every_s=0.001):
@@ -192,7 +192,7 @@ window.repeated = window.late = 0
 
 
 def queued(kernel_us):
-    """Words of cgpu-burn for a load that always wants the card."""
+    """Words of cgpu-burn for a load that always wants the GPU."""
     return ("--kernel-us", kernel_us, "--queue", max(16, QUEUED_MS * 1000 // kernel_us))
 
 
@@ -215,7 +215,7 @@ def go_first():
 
 
 def run(measure, cards="a10:1"):
-    """measure(node, daemon), with a card and its cgpud, apart from the machine."""
+    """measure(node, daemon), with a GPU and its cgpud, apart from the machine."""
     t.require_machine()
     isolation.enter()
     go_first()

@@ -45,7 +45,7 @@ def upgrade(clients, names):
 
 
 def measure():
-    # A card has 20 at most.
+    # A GPU has 20 at most.
     with t.Node("v100-16g:1") as node, t.Node("v100-16g:1") as other:
         clients = [one.run([os.path.join(t.BIN, "bench-client")], mem="100MiB",
                            name="client%d" % number)

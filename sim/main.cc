@@ -59,32 +59,32 @@ void RaiseFileLimit() {
   }
 }
 
-int Serve(const std::string& name, const std::string& gpus, const std::string& driver_text,
+int Serve(const std::string& name, const std::string& asked, const std::string& driver_text,
           const GpuOptions& options) {
   const Result<NodeDir> dir = NodeDir::Of(name);
   if (!dir.ok()) {
     return FailStart(dir.error());
   }
-  Result<std::vector<Card>> cards = ParseCards(gpus, name);
-  if (!cards.ok()) {
-    return FailStart(cards.error());
+  Result<std::vector<Gpu>> gpus = ParseGpus(asked, name);
+  if (!gpus.ok()) {
+    return FailStart(gpus.error());
   }
   const Result<rm::DriverVersion> version = rm::SupportedVersion(driver_text);
   if (!version.ok()) {
     return FailStart(version.error());
   }
-  if (const Result<> fits = CheckDriver(*cards, *version); !fits.ok()) {
+  if (const Result<> fits = CheckDriver(*gpus, *version); !fits.ok()) {
     return FailStart(fits.error());
   }
   // None of these is destroyed: the process ends in ControlServer::Stop().
-  const Result<GpuLink*> gpu = GpuLink::Start(options);
-  if (!gpu.ok()) {
-    return FailStart(gpu.error());
+  const Result<GpuLink*> link = GpuLink::Start(options);
+  if (!link.ok()) {
+    return FailStart(link.error());
   }
-  auto* driver = new Driver(std::move(cards).value(), *version, *rm::FindAbi(*version));
+  auto* driver = new Driver(std::move(gpus).value(), *version, *rm::FindAbi(*version));
   auto* files = new FuseServer(*driver, dir->Mount());
-  files->SetGpu(*gpu);
-  auto* control = new ControlServer(*driver, *files, **gpu, *dir);
+  files->SetEngines(*link);
+  auto* control = new ControlServer(*driver, *files, **link, *dir);
   StopOnSignal(*control);
   Result<> done = files->Start();
   if (done.ok()) {

@@ -18,7 +18,7 @@ from cgpu_test import CGPU, BIN, MIB, Failure, Node, Process, check, command  # 
 
 RMTOOL = os.path.join(BIN, "rmtool")
 CARD_MIB = 16160  # what a V100 with 16 GB reports
-SLICE_MIB = 4309  # floor(16160 * 4 / 15): 4 of the card's 15 units
+SLICE_MIB = 4309  # floor(16160 * 4 / 15): 4 of the GPU's 15 units
 NEIGHBOUR_MIB = 2000
 OUT_OF_MEMORY = 2
 
@@ -45,7 +45,7 @@ def totals(output):
 
 def expect_totals(output, mib, where):
     check(totals(output) == [mib, mib],
-          "%s, two cards of %d MiB were to be seen, not %s" % (where, mib, totals(output)))
+          "%s, two GPUs of %d MiB were to be seen, not %s" % (where, mib, totals(output)))
 
 
 def print_books(node):
@@ -73,16 +73,16 @@ def in_slice(node, name, *argv):
 
 
 def story(node):
-    step("1. Without cgpu, a program sees both cards whole",
+    step("1. Without cgpu, a program sees both GPUs whole",
          "`cgpu sim exec` runs it on the simulated node; cgpu is not in between.")
     expect_totals(shown([CGPU, "sim", "exec", "--name", node.name, "--", RMTOOL, "info"]), CARD_MIB,
                   "without cgpu")
 
-    step("2. The same program in a slice: 8 units over 2 cards",
-         "A card of %d MiB has 15 units; 4 of them are %d MiB on each card." % (CARD_MIB, SLICE_MIB))
+    step("2. The same program in a slice: 8 units over 2 GPUs",
+         "A GPU of %d MiB has 15 units; 4 of them are %d MiB on each GPU." % (CARD_MIB, SLICE_MIB))
     expect_totals(shown(in_slice(node, "slice", RMTOOL, "info")), SLICE_MIB, "in the slice")
 
-    step("3. A neighbour on the same cards takes %d MiB and keeps them" % NEIGHBOUR_MIB,
+    step("3. A neighbour on the same GPUs takes %d MiB and keeps them" % NEIGHBOUR_MIB,
          "It stays for the rest of the demo, and allocates again when it is asked to.")
     # Holds its memory; for every line of input it allocates and frees as many MiB on top.
     script = ('"$0" hold %d --forever & while read -r mib; do "$0" alloc "$mib"; done; kill $!' %
@@ -94,7 +94,7 @@ def story(node):
 
     step("4. Another slice allocates until it is refused",
          "The limit is its own, to the MiB, and the error is the driver's: out of memory, status 2.",
-         "%d MiB of the card are free all the while." % (CARD_MIB - NEIGHBOUR_MIB - SLICE_MIB))
+         "%d MiB of the GPU are free all the while." % (CARD_MIB - NEIGHBOUR_MIB - SLICE_MIB))
     greedy = Process(in_slice(node, "greedy", RMTOOL, "alloc", "5000", "--fill"), "greedy")
     got = int(greedy.expect(r"out of memory .*after (\d+) MiB").group(1))
     status = greedy.end()
@@ -120,11 +120,11 @@ def story(node):
     books = print_books(node)
     check(before <= holders(books), "the neighbour's memory changed: %s" % holders(books))
     used = books["gpus"][0]["used_bytes"]
-    check(used == (NEIGHBOUR_MIB + SLICE_MIB) * MIB, "card 0 has %d MiB in use" % (used // MIB))
+    check(used == (NEIGHBOUR_MIB + SLICE_MIB) * MIB, "GPU 0 has %d MiB in use" % (used // MIB))
     neighbour.say(str(NEIGHBOUR_MIB))
     neighbour.expect(r"^allocated %d MiB" % NEIGHBOUR_MIB)
 
-    step("7. From outside: the whole cards, and who has what of them")
+    step("7. From outside: the whole GPUs, and who has what of them")
     table = shown([CGPU, "sim", "exec", "--name", node.name, "--", CGPU, "smi"])
     check(re.search(r"%dMiB / +%dMiB" % (NEIGHBOUR_MIB + SLICE_MIB, CARD_MIB), table),
           "`cgpu smi` does not show the sum of both slices")
@@ -162,7 +162,7 @@ def main():
         sys.exit("\nNOT AS SAID: %s" % failure)
     except subprocess.SubprocessError as error:
         sys.exit("\nNOT AS SAID: %s" % error)
-    print("\nAs said: %d MiB without cgpu, %d MiB on each card in a slice, out of memory beyond it, and a\n"
+    print("\nAs said: %d MiB without cgpu, %d MiB on each GPU in a slice, out of memory beyond it, and a\n"
           "neighbour that noticed nothing." % (CARD_MIB, SLICE_MIB))
 
 

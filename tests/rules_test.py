@@ -61,9 +61,9 @@ TESTED_ELSEWHERE = {
     "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",
                      "docker file_change install toml_engines"),
     "src/cgpud/": ("a daemon with containers: tests/engines",
-                   "creation daemon event_keeper govern measure plan_cards supervisor"),
+                   "creation daemon event_keeper govern measure plan_gpus supervisor"),
     "src/host/": ("files and processes of live containers: tests/e2e",
-                  "admin card_settings compute container_events force node reservation reserve "
+                  "admin gpu_settings compute container_events force node reservation reserve "
                   "shim_process unmanaged upgrade"),
     "src/kube/": ("need an API server: tests/cluster", "api follow"),
     "src/kubelet/": ("in device_plugin_test.cc", "resource_server"),

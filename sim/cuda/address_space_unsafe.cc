@@ -22,10 +22,10 @@ constexpr const char* kFile = "/dev/nvidia-uvm";
 constexpr rm::NvU32 kExternallyOwned = 1U << 3;  // nvos.h NV_VASPACE_ALLOCATION_FLAGS_*
 
 // "GPU-" and the bytes as hexadecimal digits, with dashes between them.
-rm::NvProcessorUuid UuidOf(const rmclient::Card& card) {
+rm::NvProcessorUuid UuidOf(const rmclient::Gpu& gpu) {
   rm::NvProcessorUuid uuid{};
   std::string digits;
-  for (const char letter : card.uuid.substr(std::strlen("GPU-"))) {
+  for (const char letter : gpu.uuid.substr(std::strlen("GPU-"))) {
     if (letter != '-') {
       digits += letter;
     }
@@ -75,8 +75,8 @@ Result<> AddressSpace::Ask(const UniqueFd& file, rm::NvU32 request, void* params
   return rmclient::CallError(outcome, std::string(row->name));
 }
 
-Result<AddressSpace> AddressSpace::Open(rmclient::Client& client, const rmclient::Card& card) {
-  AddressSpace space(client, card);
+Result<AddressSpace> AddressSpace::Open(rmclient::Client& client, const rmclient::Gpu& gpu) {
+  AddressSpace space(client, gpu);
   for (UniqueFd* file : {&space.file_, &space.of_memory_}) {
     Result<UniqueFd> opened = OpenFile(kFile, O_RDWR);
     if (!opened.ok()) {
@@ -94,7 +94,7 @@ Result<AddressSpace> AddressSpace::Open(rmclient::Client& client, const rmclient
 
 Result<> AddressSpace::Register() {
   rm::UVM_REGISTER_GPU_PARAMS gpu{};
-  gpu.gpu_uuid = UuidOf(*card_);
+  gpu.gpu_uuid = UuidOf(*gpu_);
   gpu.rmCtrlFd = -1;
   CGPU_TRY(Ask(file_, rm::UVM_REGISTER_GPU, &gpu));
   rm::NvHandle handle = 0;
@@ -103,12 +103,12 @@ Result<> AddressSpace::Register() {
   const std::size_t size =
       client_->abi().branch < rm::Branch::k580 ? sizeof(params.v535) : sizeof(params);
   const rmclient::Outcome outcome =
-      client_->Alloc(card_->device, &handle, rm::FERMI_VASPACE_A, &params, size);
+      client_->Alloc(gpu_->device, &handle, rm::FERMI_VASPACE_A, &params, size);
   if (!outcome.ok()) {
     return rmclient::CallError(outcome, "making an address space");
   }
-  rm::UVM_REGISTER_GPU_VASPACE_PARAMS space{UuidOf(*card_), client_->fd(), client_->handle(),
-                                            handle, 0};
+  rm::UVM_REGISTER_GPU_VASPACE_PARAMS space{UuidOf(*gpu_), client_->fd(), client_->handle(), handle,
+                                            0};
   return Ask(file_, rm::UVM_REGISTER_GPU_VASPACE, &space);
 }
 
@@ -142,7 +142,7 @@ Result<> AddressSpace::Map(std::uint64_t address, std::uint64_t bytes, rm::NvHan
   const rm::Branch branch = client_->abi().branch;
   const rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD head{address, bytes, 0};
   rm::UvmGpuMappingAttributes attributes{};
-  attributes.gpuUuid = UuidOf(*card_);
+  attributes.gpuUuid = UuidOf(*gpu_);
   const rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL tail{1, client_->fd(), client_->handle(), memory, 0};
   std::vector<std::byte> params(rm::UvmParamSize(branch, rm::UVM_MAP_EXTERNAL_ALLOCATION));
   std::memcpy(params.data(), &head, sizeof(head));
@@ -152,7 +152,7 @@ Result<> AddressSpace::Map(std::uint64_t address, std::uint64_t bytes, rm::NvHan
 }
 
 Result<> AddressSpace::Unmap(std::uint64_t address, std::uint64_t bytes) {
-  rm::UVM_UNMAP_EXTERNAL_PARAMS params{address, bytes, UuidOf(*card_), 0, 0};
+  rm::UVM_UNMAP_EXTERNAL_PARAMS params{address, bytes, UuidOf(*gpu_), 0, 0};
   return Ask(file_, rm::UVM_UNMAP_EXTERNAL, &params);
 }
 

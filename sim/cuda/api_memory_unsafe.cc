@@ -19,7 +19,7 @@ struct Properties {  // CUmemAllocationProp
   unsigned char flags[8];
 };
 
-bool IsCardsMemory(const Properties& properties) {
+bool IsGpusMemory(const Properties& properties) {
   return properties.type == kPinned && (properties.handle_types & ~kPosixFd) == 0 &&
          properties.location[0] == kDevice;
 }
@@ -36,7 +36,7 @@ using cgpu::sim::cuda::Context;
 using cgpu::sim::cuda::FindStream;
 using cgpu::sim::cuda::IpcHandle;
 using cgpu::sim::cuda::IsCaptured;
-using cgpu::sim::cuda::IsCardsMemory;
+using cgpu::sim::cuda::IsGpusMemory;
 using cgpu::sim::cuda::Memory;
 using cgpu::sim::cuda::Properties;
 using cgpu::sim::cuda::State;
@@ -166,15 +166,15 @@ CGPU_CUDA_API int cuMemFreeAsync(std::uint64_t address, void* stream) {
 CGPU_CUDA_API int cuMemGetAllocationGranularity(std::size_t* bytes, const void* properties,
                                                 int /*option*/) {
   *bytes = cuda::AddressSpace::kGranularity;
-  return IsCardsMemory(*static_cast<const Properties*>(properties)) ? cuda::kSuccess
-                                                                    : cuda::kNotSupported;
+  return IsGpusMemory(*static_cast<const Properties*>(properties)) ? cuda::kSuccess
+                                                                   : cuda::kNotSupported;
 }
 
 CGPU_CUDA_API int cuMemCreate(std::uint64_t* handle, std::size_t bytes, const void* properties,
                               unsigned long long /*flags*/) {
   return WithMemory([&](Memory& memory) {
-    return IsCardsMemory(*static_cast<const Properties*>(properties)) ? memory.Create(bytes, handle)
-                                                                      : cuda::kNotSupported;
+    return IsGpusMemory(*static_cast<const Properties*>(properties)) ? memory.Create(bytes, handle)
+                                                                     : cuda::kNotSupported;
   });
 }
 
@@ -199,7 +199,7 @@ CGPU_CUDA_API int cuMemMap(std::uint64_t address, std::size_t bytes, std::size_t
   });
 }
 
-// For the current context's card.
+// For the current context's GPU.
 CGPU_CUDA_API int cuMemSetAccess(std::uint64_t address, std::size_t bytes, const void* /*access*/,
                                  std::size_t count) {
   return WithMemory([&](Memory& memory) {

@@ -28,8 +28,8 @@ Status MakeContext(State& state, void** handle, int device) {
   return status;
 }
 
-bool IsCard(const State& state, int device) {
-  return device >= 0 && static_cast<std::size_t>(device) < state.cards.size();
+bool IsGpu(const State& state, int device) {
+  return device >= 0 && static_cast<std::size_t>(device) < state.gpus.size();
 }
 
 // The end of so many launches, and what that gives back.
@@ -49,7 +49,7 @@ using cgpu::sim::cuda::Event;
 using cgpu::sim::cuda::FindStream;
 using cgpu::sim::cuda::Function;
 using cgpu::sim::cuda::Graph;
-using cgpu::sim::cuda::IsCard;
+using cgpu::sim::cuda::IsGpu;
 using cgpu::sim::cuda::Kernel;
 using cgpu::sim::cuda::MakeContext;
 using cgpu::sim::cuda::Module;
@@ -85,11 +85,11 @@ CGPU_CUDA_API int cuInit(unsigned flags) {
     return cuda::StatusOf(client.error());
   }
   state.client.emplace(std::move(*client));
-  auto cards = cgpu::rmclient::OpenCards(*state.client);
-  if (!cards.ok() || cards->empty()) {
+  auto gpus = cgpu::rmclient::OpenGpus(*state.client);
+  if (!gpus.ok() || gpus->empty()) {
     return cuda::kNoDevice;
   }
-  state.cards = std::move(*cards);
+  state.gpus = std::move(*gpus);
   state.ready = true;
   return cuda::kSuccess;
 }
@@ -101,7 +101,7 @@ CGPU_CUDA_API int cuDriverGetVersion(int* version) {
 
 CGPU_CUDA_API int cuDeviceGetCount(int* count) {
   return With([&](State& state) {
-    *count = static_cast<int>(state.cards.size());
+    *count = static_cast<int>(state.gpus.size());
     return cuda::kSuccess;
   });
 }
@@ -109,16 +109,16 @@ CGPU_CUDA_API int cuDeviceGetCount(int* count) {
 CGPU_CUDA_API int cuDeviceGet(int* device, int ordinal) {
   return With([&](State& state) {
     *device = ordinal;
-    return IsCard(state, ordinal) ? cuda::kSuccess : cuda::kInvalidDevice;
+    return IsGpu(state, ordinal) ? cuda::kSuccess : cuda::kInvalidDevice;
   });
 }
 
 CGPU_CUDA_API int cuDeviceGetName(char* name, int length, int device) {
   return With([&](State& state) {
-    if (!IsCard(state, device) || length < 1) {
+    if (!IsGpu(state, device) || length < 1) {
       return cuda::kInvalidDevice;
     }
-    const std::string& is = state.cards[static_cast<std::size_t>(device)].name;
+    const std::string& is = state.gpus[static_cast<std::size_t>(device)].name;
     name[is.copy(name, static_cast<std::size_t>(length - 1))] = '\0';
     return cuda::kSuccess;
   });
@@ -127,7 +127,7 @@ CGPU_CUDA_API int cuDeviceGetName(char* name, int length, int device) {
 CGPU_CUDA_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
   return With([&](State& state) {
     *value = cuda::kMultiprocessors;
-    return !IsCard(state, device)                         ? cuda::kInvalidDevice
+    return !IsGpu(state, device)                          ? cuda::kInvalidDevice
            : attribute == cuda::kAttributeMultiprocessors ? cuda::kSuccess
                                                           : cuda::kNotSupported;
   });
@@ -135,11 +135,11 @@ CGPU_CUDA_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
 
 CGPU_CUDA_API int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   return With([&](State& state) {
-    if (!IsCard(state, device)) {
+    if (!IsGpu(state, device)) {
       return cuda::kInvalidDevice;
     }
     const auto info =
-        cgpu::rmclient::ReadFbInfo(*state.client, state.cards[static_cast<std::size_t>(device)]);
+        cgpu::rmclient::ReadFbInfo(*state.client, state.gpus[static_cast<std::size_t>(device)]);
     *bytes = info.ok() ? info->total : 0;
     return info.ok() ? cuda::kSuccess : cuda::StatusOf(info.error());
   });

@@ -17,25 +17,25 @@ constexpr std::chrono::microseconds kPause{20};
 
 }  // namespace
 
-Status Context::Make(std::size_t card, std::unique_ptr<Context>* context) {
+Status Context::Make(std::size_t gpu, std::unique_ptr<Context>* context) {
   auto client = rmclient::Client::Open();
   if (!client.ok()) {
     return StatusOf(client);
   }
-  auto cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return StatusOf(cards);
+  auto gpus = rmclient::OpenGpus(*client);
+  if (!gpus.ok()) {
+    return StatusOf(gpus);
   }
-  if (card >= cards->size()) {
+  if (gpu >= gpus->size()) {
     return kInvalidDevice;
   }
-  std::unique_ptr<Context> made(new Context(std::move(*client), std::move(*cards), card));
-  auto memory = Memory::Make(made->client_, made->card_);
+  std::unique_ptr<Context> made(new Context(std::move(*client), std::move(*gpus), gpu));
+  auto memory = Memory::Make(made->client_, made->gpu_);
   if (!memory.ok()) {
     return StatusOf(memory);
   }
   made->memory_.emplace(std::move(*memory));
-  auto queue = WorkQueue::Make(made->client_, made->card_, kDepth);
+  auto queue = WorkQueue::Make(made->client_, made->gpu_, kDepth);
   if (!queue.ok()) {
     return StatusOf(queue);
   }

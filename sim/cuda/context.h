@@ -1,4 +1,4 @@
-// A context of the simulated node's libcuda: what a program of CUDA has on one card.
+// A context of the simulated node's libcuda: what a program of CUDA has on one GPU.
 //
 // It makes the calls that any program makes of the driver, by a client of its own, and gives its
 // work to a channel of its own. Streams have no channels of their own: all work of a context is one
@@ -21,7 +21,7 @@
 
 namespace cgpu::sim::cuda {
 
-// A launch of one of the kernels that are known, ready for the card.
+// A launch of one of the kernels that are known, ready for the GPU.
 using Kernel = engine::TimedKernel;
 struct Fill {
   std::uint64_t address = 0;
@@ -43,8 +43,8 @@ using Step = std::variant<Kernel, Fill, Copy, Back>;
 // Not thread-safe.
 class Context {
  public:
-  // On the card of this number, in order of bus address.
-  static Status Make(std::size_t card, std::unique_ptr<Context>* context);
+  // On the GPU of this number, in order of bus address.
+  static Status Make(std::size_t gpu, std::unique_ptr<Context>* context);
 
   [[nodiscard]] Memory& memory() { return *memory_; }
 
@@ -62,8 +62,8 @@ class Context {
     std::uint32_t flags = 0;
     std::uint64_t last = 0;  // launch
   };
-  Context(rmclient::Client client, std::vector<rmclient::Card> cards, std::size_t card)
-      : client_(std::move(client)), cards_(std::move(cards)), card_(cards_[card]) {}
+  Context(rmclient::Client client, std::vector<rmclient::Gpu> gpus, std::size_t gpu)
+      : client_(std::move(client)), gpus_(std::move(gpus)), gpu_(gpus_[gpu]) {}
 
   // Waits while the channel holds no more.
   Status Launch(const Kernel& kernel);
@@ -71,8 +71,8 @@ class Context {
   Status ProgramOf(const Kernel& kernel, unsigned* program);
 
   rmclient::Client client_;
-  std::vector<rmclient::Card> cards_;
-  rmclient::Card& card_;
+  std::vector<rmclient::Gpu> gpus_;
+  rmclient::Gpu& gpu_;
   std::optional<WorkQueue> queue_;
   std::optional<Memory> memory_;
   std::vector<Slot> slots_;  // the programs of the queue

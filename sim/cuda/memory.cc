@@ -20,12 +20,12 @@ std::uint64_t RoundUp(std::uint64_t bytes) {
 
 }  // namespace
 
-Result<Memory> Memory::Make(rmclient::Client& client, const rmclient::Card& card) {
-  Result<AddressSpace> space = AddressSpace::Open(client, card);
+Result<Memory> Memory::Make(rmclient::Client& client, const rmclient::Gpu& gpu) {
+  Result<AddressSpace> space = AddressSpace::Open(client, gpu);
   if (!space.ok()) {
     return space.error();
   }
-  return Memory(client, card, std::move(*space));
+  return Memory(client, gpu, std::move(*space));
 }
 
 // The rest ends with the client and the file.
@@ -38,7 +38,7 @@ Memory::~Memory() {
 }
 
 Status Memory::Info(std::uint64_t* free, std::uint64_t* total) {
-  const auto info = rmclient::ReadFbInfo(*client_, *card_);
+  const auto info = rmclient::ReadFbInfo(*client_, *gpu_);
   if (info.ok()) {
     *free = info->free;
     *total = info->total;
@@ -162,7 +162,7 @@ Status Memory::Create(std::uint64_t bytes, std::uint64_t* handle) {
   request.size = RoundUp(bytes);
   request.attr = rm::NVOS32_ATTR_PAGE_SIZE.Set(0, rm::NVOS32_ATTR_PAGE_SIZE_HUGE);
   rm::NvHandle memory = 0;
-  const rmclient::Outcome outcome = rmclient::AllocVidmem(*client_, *card_, &request, &memory);
+  const rmclient::Outcome outcome = rmclient::AllocVidmem(*client_, *gpu_, &request, &memory);
   if (!outcome.ok()) {
     return StatusOf(rmclient::CallError(outcome, "allocating"));
   }
@@ -178,7 +178,7 @@ Status Memory::Release(std::uint64_t handle) {
   if (--found->second.users > 0) {
     return kSuccess;
   }
-  const rmclient::Outcome outcome = client_->Free(card_->device, found->second.memory);
+  const rmclient::Outcome outcome = client_->Free(gpu_->device, found->second.memory);
   objects_.erase(found);
   return outcome.ok() ? kSuccess : kUnknown;
 }
@@ -272,7 +272,7 @@ Status Memory::At(std::uint64_t address, std::size_t bytes, Use use) {
     return kInvalidValue;
   }
   const auto mapping =
-      rmclient::Mapping::Make(*client_, *card_, object->second.memory, object->second.bytes);
+      rmclient::Mapping::Make(*client_, *gpu_, object->second.memory, object->second.bytes);
   if (mapping.ok()) {
     use(mapping->data() + offset);
   }

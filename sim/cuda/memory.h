@@ -25,8 +25,8 @@ struct IpcHandle {
 
 class Memory {
  public:
-  // `client` and `card`, which is the client's, outlive the memory.
-  [[nodiscard]] static Result<Memory> Make(rmclient::Client& client, const rmclient::Card& card);
+  // `client` and `gpu`, which is the client's, outlive the memory.
+  [[nodiscard]] static Result<Memory> Make(rmclient::Client& client, const rmclient::Gpu& gpu);
   Memory(Memory&&) = default;
   Memory& operator=(Memory&&) = delete;
   Memory(const Memory&) = delete;
@@ -52,7 +52,7 @@ class Memory {
   Status Reserve(std::uint64_t bytes, std::uint64_t* address);
   Status FreeAddresses(std::uint64_t address, std::uint64_t bytes);
   Status Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);
-  // Only now the card has it.
+  // Only now the GPU has it.
   Status SetAccess(std::uint64_t address, std::uint64_t bytes);
   Status Unmap(std::uint64_t address, std::uint64_t bytes);
   // Memory of its own for reserved addresses, if they have none.
@@ -87,8 +87,8 @@ class Memory {
   };
   using Ranges = std::map<std::uint64_t, Range>;  // by address
 
-  Memory(rmclient::Client& client, const rmclient::Card& card, AddressSpace space)
-      : client_(&client), card_(&card), space_(std::move(space)) {}
+  Memory(rmclient::Client& client, const rmclient::Gpu& gpu, AddressSpace space)
+      : client_(&client), gpu_(&gpu), space_(std::move(space)) {}
 
   [[nodiscard]] Range* Find(std::uint64_t address, Kind kind);
   std::uint64_t Add(rm::NvHandle memory, std::uint64_t bytes);
@@ -100,7 +100,7 @@ class Memory {
   Status At(std::uint64_t address, std::size_t bytes, Use use);
 
   rmclient::Client* client_;
-  const rmclient::Card* card_;
+  const rmclient::Gpu* gpu_;
   AddressSpace space_;
   std::map<std::uint64_t, Object> objects_;  // by handle
   Ranges ranges_;

@@ -54,7 +54,7 @@ Status Memory::Export(std::uint64_t handle, int* file) {
   }
   rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS params{};
   params.fd = opened->get();
-  params.hDevice = card_->device;
+  params.hDevice = gpu_->device;
   params.maxObjects = 1;
   std::memcpy(params.metadata, &object->second.bytes, sizeof(object->second.bytes));
   params.objects[0] = object->second.memory;
@@ -78,7 +78,7 @@ Status Memory::Import(int file, std::uint64_t* handle) {
   }
   rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS params{};
   params.fd = file;
-  params.hParent = card_->device;
+  params.hParent = gpu_->device;
   params.objects[0] = client_->NewHandle();
   params.numObjects = 1;
   const rmclient::Outcome outcome =
@@ -114,8 +114,7 @@ Status Memory::OpenShared(const IpcHandle& handle, std::uint64_t* address) {
     return words.magic != kMagic ? kInvalidValue : kInvalidContext;
   }
   rm::NvHandle memory = 0;
-  const rmclient::Outcome outcome =
-      client_->Dup(card_->device, &memory, words.client, words.memory);
+  const rmclient::Outcome outcome = client_->Dup(gpu_->device, &memory, words.client, words.memory);
   if (!outcome.ok()) {
     return StatusOf(rmclient::CallError(outcome, "duplicating"));
   }

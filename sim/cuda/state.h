@@ -58,10 +58,10 @@ class Things {
 
 struct State {
   bool ready = false;  // cuInit was called
-  std::vector<rmclient::Card> cards;
+  std::vector<rmclient::Gpu> gpus;
   std::optional<rmclient::Client> client;  // for what is asked without a context
   Things<Context> contexts;
-  std::map<std::size_t, void*> primary;  // contexts, by card
+  std::map<std::size_t, void*> primary;  // contexts, by GPU
   Things<Module> modules;
   Things<Function> functions;
   Things<Graph> graphs;

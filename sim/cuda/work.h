@@ -14,15 +14,15 @@
 #include <span>
 
 #include "base/result.h"
-#include "rmclient/cards.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::sim::cuda {
 
 // Maps the first `length` bytes of a memory object for the GPU and returns the address. The driver
 // chooses it, in the device's own address space, which is that of every WorkQueue. It holds until
 // the memory is freed.
-[[nodiscard]] Result<std::uint64_t> MapForCard(rmclient::Client& client, const rmclient::Card& card,
-                                               rm::NvHandle memory, std::size_t length);
+[[nodiscard]] Result<std::uint64_t> MapForGpu(rmclient::Client& client, const rmclient::Gpu& gpu,
+                                              rm::NvHandle memory, std::size_t length);
 
 // Not thread-safe. Does not free its objects: they end with the client, which must outlive it.
 class WorkQueue {
@@ -34,7 +34,7 @@ class WorkQueue {
   // Makes a queue of at least `depth` launches at a time, ready for work. Each launch is one entry
   // that runs its program `runs` times, one after the other; at most kMostRuns. kUnsupported: the
   // GPU's classes are not known here.
-  [[nodiscard]] static Result<WorkQueue> Make(rmclient::Client& client, const rmclient::Card& card,
+  [[nodiscard]] static Result<WorkQueue> Make(rmclient::Client& client, const rmclient::Gpu& gpu,
                                               unsigned depth, unsigned runs = 1);
 
   // Return the handles, for controls: NVA06C_CTRL_CMD_SET_TIMESLICE and its like.
@@ -64,7 +64,7 @@ class WorkQueue {
   WorkQueue(rmclient::Client& client, rmclient::Mapping area, unsigned entries, unsigned runs)
       : client_(&client), area_(std::move(area)), entries_(entries), runs_(runs) {}
 
-  [[nodiscard]] Result<> MakeObjects(const rmclient::Card& card, rm::NvHandle memory);
+  [[nodiscard]] Result<> MakeObjects(const rmclient::Gpu& gpu, rm::NvHandle memory);
   void Store(std::size_t offset, std::uint32_t word);
   [[nodiscard]] std::uint32_t Load(std::size_t offset) const;
 

@@ -66,18 +66,18 @@ constexpr std::size_t MethodBytes(unsigned runs) {
   return kFrameBytes + runs * kRunBytes;
 }
 
-Result<std::vector<rm::NvU32>> ReadClasses(rmclient::Client& client, const rmclient::Card& card) {
+Result<std::vector<rm::NvU32>> ReadClasses(rmclient::Client& client, const rmclient::Gpu& gpu) {
   rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS params{};
   rmclient::Outcome outcome =
-      client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
+      client.Control(gpu.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
   std::vector<rm::NvU32> classes(params.numClasses);
   if (outcome.ok()) {
     params.classList = reinterpret_cast<rm::NvP64>(classes.data());
     outcome =
-        client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
+        client.Control(gpu.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
   }
   if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "asking for the classes of card " + card.bdf);
+    return rmclient::CallError(outcome, "asking for the classes of GPU " + gpu.bdf);
   }
   return classes;
 }
@@ -99,19 +99,19 @@ rmclient::Outcome MapMemoryDma(rmclient::Client& client, Parameters params, rm::
 
 }  // namespace
 
-Result<std::uint64_t> MapForCard(rmclient::Client& client, const rmclient::Card& card,
-                                 rm::NvHandle memory, std::size_t length) {
+Result<std::uint64_t> MapForGpu(rmclient::Client& client, const rmclient::Gpu& gpu,
+                                rm::NvHandle memory, std::size_t length) {
   rm::NvHandle range = 0;
   rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
   rmclient::Outcome outcome =
-      client.Alloc(card.device, &range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params));
+      client.Alloc(gpu.device, &range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params));
   if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "making a range of addresses of card " + card.bdf);
+    return rmclient::CallError(outcome, "making a range of addresses of GPU " + gpu.bdf);
   }
   std::uint64_t address = 0;
   const auto map = [&](auto params_of_version) {
     params_of_version.hClient = client.handle();
-    params_of_version.hDevice = card.device;
+    params_of_version.hDevice = gpu.device;
     params_of_version.hDma = range;
     params_of_version.hMemory = memory;
     params_of_version.length = length;
@@ -121,12 +121,12 @@ Result<std::uint64_t> MapForCard(rmclient::Client& client, const rmclient::Card&
                                             sizeof(rm::NVOS46_PARAMETERS_V580));
   outcome = longer ? map(rm::NVOS46_PARAMETERS_V580{}) : map(rm::NVOS46_PARAMETERS_V535{});
   if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "mapping memory for card " + card.bdf);
+    return rmclient::CallError(outcome, "mapping memory for GPU " + gpu.bdf);
   }
   return address;
 }
 
-Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Card& card,
+Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Gpu& gpu,
                                   unsigned depth, unsigned runs) {
   if (runs == 0 || runs > kMostRuns) {
     return Error{Code::kInvalid, 0, "a launch runs its program 1 to 1024 times", ""};
@@ -139,36 +139,36 @@ Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Card
   rm::VidmemRequest request;
   request.size = (length + 0xFFFF) / 0x10000 * 0x10000;
   rm::NvHandle memory = 0;
-  const rmclient::Outcome outcome = rmclient::AllocVidmem(client, card, &request, &memory);
+  const rmclient::Outcome outcome = rmclient::AllocVidmem(client, gpu, &request, &memory);
   if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "allocating a queue on card " + card.bdf);
+    return rmclient::CallError(outcome, "allocating a queue on GPU " + gpu.bdf);
   }
-  Result<rmclient::Mapping> area = rmclient::Mapping::Make(client, card, memory, request.size);
+  Result<rmclient::Mapping> area = rmclient::Mapping::Make(client, gpu, memory, request.size);
   if (!area.ok()) {
     return area.error();
   }
   WorkQueue queue(client, std::move(area).value(), entries, runs);
-  const Result<std::uint64_t> address = MapForCard(client, card, memory, request.size);
+  const Result<std::uint64_t> address = MapForGpu(client, gpu, memory, request.size);
   if (!address.ok()) {
     return address.error();
   }
   queue.address_ = *address;
-  CGPU_TRY(queue.MakeObjects(card, memory));
+  CGPU_TRY(queue.MakeObjects(gpu, memory));
   return queue;
 }
 
-Result<> WorkQueue::MakeObjects(const rmclient::Card& card, rm::NvHandle memory) {
-  const Result<std::vector<rm::NvU32>> classes = ReadClasses(*client_, card);
+Result<> WorkQueue::MakeObjects(const rmclient::Gpu& gpu, rm::NvHandle memory) {
+  const Result<std::vector<rm::NvU32>> classes = ReadClasses(*client_, gpu);
   if (!classes.ok()) {
     return classes.error();
   }
   const rm::NvU32 channel_class = FirstOf(kChannelClasses, *classes);
   compute_class_ = FirstOf(kComputeClasses, *classes);
   if (channel_class == 0 || compute_class_ == 0) {
-    return Error{Code::kUnsupported, 0, "card " + card.bdf + " has no channel that is known here",
-                 "cards from Volta to Hopper are known"};
+    return Error{Code::kUnsupported, 0, "GPU " + gpu.bdf + " has no channel that is known here",
+                 "GPUs from Volta to Hopper are known"};
   }
-  rmclient::Outcome outcome = rmclient::AllocChannelGroup(*client_, card, &group_);
+  rmclient::Outcome outcome = rmclient::AllocChannelGroup(*client_, gpu, &group_);
   rm::ChannelParams params;
   params.hObjectError = memory;
   params.gpFifoOffset = address_ + kRing;
@@ -196,7 +196,7 @@ Result<> WorkQueue::MakeObjects(const rmclient::Card& card, rm::NvHandle memory)
                          rm::ControlSize(client_->abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
   }
   if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "making a channel on card " + card.bdf);
+    return rmclient::CallError(outcome, "making a channel on GPU " + gpu.bdf);
   }
   return {};
 }

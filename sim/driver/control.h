@@ -27,8 +27,8 @@ struct ControlCall {
   rm::NvP64& embedded_target;     // where `embedded` is written back to
   GpuWait& wait;
 
-  [[nodiscard]] const Card& GetCard() const {
-    return model.Cards()[static_cast<std::size_t>(object.card)];
+  [[nodiscard]] const Gpu& GetGpu() const {
+    return model.Gpus()[static_cast<std::size_t>(object.gpu)];
   }
   template <class T>
   [[nodiscard]] T Get() const {
@@ -88,9 +88,9 @@ struct ControlEntry {
 [[nodiscard]] bool IsRootControl(rm::NvU32 cmd);
 [[nodiscard]] bool IsKernelControl(rm::NvU32 cmd);
 
-// Writes the UUID of `card`, as flags ask for it, to `out`. Returns the bytes written, 0 when they
+// Writes the UUID of `gpu`, as flags ask for it, to `out`. Returns the bytes written, 0 when they
 // do not fit.
-[[nodiscard]] rm::NvU32 PutUuid(const Card& card, rm::NvU32 flags, std::span<rm::NvU8> out);
+[[nodiscard]] rm::NvU32 PutUuid(const Gpu& gpu, rm::NvU32 flags, std::span<rm::NvU8> out);
 
 }  // namespace cgpu::sim
 

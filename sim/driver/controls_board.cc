@@ -35,7 +35,7 @@ NvStatus BiosInfo(ControlCall& call) {
     const auto place = call.embedded.subspan(i * sizeof(rm::NV2080_CTRL_BIOS_INFO));
     auto info = Load<rm::NV2080_CTRL_BIOS_INFO>(place);
     if (info.index == rm::NV2080_CTRL_BIOS_INFO_INDEX_REVISION) {
-      info.data = BiosOf(call.GetCard().model->chip) << 24;
+      info.data = BiosOf(call.GetGpu().model->chip) << 24;
     } else if (info.index == rm::NV2080_CTRL_BIOS_INFO_INDEX_OEM_REVISION) {
       info.data = 1;
     } else {

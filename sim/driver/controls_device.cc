@@ -17,7 +17,7 @@ constexpr rm::NvU32 kMaxClasses = 1024;
 // device_ctrl.c deviceCtrlCmdGpuGetClasslist_IMPL(): a count of 0 asks for the count.
 NvStatus GetClasslist(ControlCall& call) {
   auto params = call.Get<rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS>();
-  const std::span<const rm::NvU32> classes = call.GetCard().model->chip->classes;
+  const std::span<const rm::NvU32> classes = call.GetGpu().model->chip->classes;
   if (params.numClasses != 0 && params.classList != 0) {
     if (params.numClasses < classes.size()) {
       return rm::NV_ERR_INVALID_ARGUMENT;
@@ -31,7 +31,7 @@ NvStatus GetClasslist(ControlCall& call) {
 
 NvStatus GetClasslistV2(ControlCall& call) {
   rm::NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS_V580 params{};
-  const std::span<const rm::NvU32> classes = call.GetCard().model->chip->classes;
+  const std::span<const rm::NvU32> classes = call.GetGpu().model->chip->classes;
   params.numClasses = static_cast<rm::NvU32>(classes.size());
   std::copy(classes.begin(), classes.end(), params.classList);
   call.Put(params);
@@ -45,7 +45,7 @@ NvStatus GetNumSubdevices(ControlCall& call) {
 
 NvStatus GetNameString(ControlCall& call) {
   auto params = call.Get<rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS>();
-  const std::string_view name = call.GetCard().model->name;
+  const std::string_view name = call.GetGpu().model->name;
   params.gpuNameString = {};
   switch (params.gpuNameStringFlags) {
     case rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII:
@@ -63,7 +63,7 @@ NvStatus GetNameString(ControlCall& call) {
 
 NvStatus GetShortNameString(ControlCall& call) {
   rm::NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS params{};
-  const std::string_view key = call.GetCard().model->key;
+  const std::string_view key = call.GetGpu().model->key;
   std::copy(key.begin(), key.end(), params.gpuShortNameString);
   call.Put(params);
   return rm::NV_OK;
@@ -71,7 +71,7 @@ NvStatus GetShortNameString(ControlCall& call) {
 
 NvStatus GetGidInfo(ControlCall& call) {
   auto params = call.Get<rm::NV2080_CTRL_GPU_GET_GID_INFO_PARAMS>();
-  params.length = PutUuid(call.GetCard(), params.flags, params.data);
+  params.length = PutUuid(call.GetGpu(), params.flags, params.data);
   call.Put(params);
   return rm::NV_OK;
 }
@@ -85,7 +85,7 @@ NvStatus GetPids(ControlCall& call) {
   }
   params.pidTblCount = 0;
   if (params.idType == rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS) {
-    for (const std::uint32_t tgid : call.model.ProcessesOn(call.object.card, params.id)) {
+    for (const std::uint32_t tgid : call.model.ProcessesOn(call.object.gpu, params.id)) {
       const auto seen = call.caller.PidAsSeen(tgid);
       if (seen && params.pidTblCount < rm::NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT) {
         params.pidTbl[params.pidTblCount++] = *seen;
@@ -111,7 +111,7 @@ NvStatus GetPidInfo(ControlCall& call) {
       info.result = rm::NV_ERR_INVALID_ARGUMENT;
       continue;
     }
-    const MemoryUse use = call.model.UseOf(info.pid, call.object.card);
+    const MemoryUse use = call.model.UseOf(info.pid, call.object.gpu);
     info.data = {};
     info.data.vidMemUsage.memPrivate = use.memory_private;
     info.data.vidMemUsage.memSharedOwned = use.shared_owned;
@@ -123,7 +123,7 @@ NvStatus GetPidInfo(ControlCall& call) {
 }
 
 NvStatus GetPciInfo(ControlCall& call) {
-  const CardModel& model = *call.GetCard().model;
+  const GpuModel& model = *call.GetGpu().model;
   rm::NV2080_CTRL_BUS_GET_PCI_INFO_PARAMS params{};
   params.pciDeviceId = rm::NvU32{model.pci_device} << 16 | kPciVendorNvidia;
   params.pciSubSystemId = model.pci_subsystem;
@@ -134,7 +134,7 @@ NvStatus GetPciInfo(ControlCall& call) {
 }
 
 NvStatus GetArchInfo(ControlCall& call) {
-  const Chip& chip = *call.GetCard().model->chip;
+  const Chip& chip = *call.GetGpu().model->chip;
   rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS params{};
   params.architecture = chip.architecture;
   params.implementation = chip.implementation;
@@ -152,7 +152,7 @@ NvStatus GrGetEngineContextProperties(ControlCall& call) {
   if (engine >= kEngineIdCount) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  const auto size = ContextBufferSize(*call.GetCard().model, engine);
+  const auto size = ContextBufferSize(*call.GetGpu().model, engine);
   if (!size) {
     return rm::NV_ERR_NOT_SUPPORTED;
   }

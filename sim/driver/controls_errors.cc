@@ -26,7 +26,7 @@ static_assert(sizeof(EccUnit) == 40);
 // which unit is which; here all errors are those of the first one.
 NvStatus EccStatus(ControlCall& call) {
   std::fill(call.params.begin(), call.params.end(), std::byte{0});
-  const EccErrors& errors = call.model.Ecc(call.object.card);
+  const EccErrors& errors = call.model.Ecc(call.object.gpu);
   call.Put(EccUnit{
       1, 1, 1, {}, errors.uncorrected, errors.uncorrected, errors.corrected, errors.corrected});
   return rm::NV_OK;

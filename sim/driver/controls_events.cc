@@ -7,8 +7,8 @@ namespace cgpu::sim {
 namespace {
 
 void Tell(const ControlCall& call, const GpuEventBuffer& events) {
-  if (call.model.Gpu() != nullptr) {
-    call.model.Gpu()->SetEventBuffer(events);
+  if (call.model.Engines() != nullptr) {
+    call.model.Engines()->SetEventBuffer(events);
   }
 }
 
@@ -53,8 +53,8 @@ NvStatus BindSwitches(ControlCall& call) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   GpuEventBuffer& events = *found->second.events;
-  if (events.card < 0) {
-    events.card = call.object.card;
+  if (events.gpu < 0) {
+    events.gpu = call.object.gpu;
     events.all_users = params.bAllUsers != 0;
     events.admin = call.caller.IsAdmin();
     events.user = call.client.identity.euid;

@@ -39,9 +39,9 @@ NvStatus ImportObjectFromFd(ControlCall& call) {
   }
   auto& object = params.object.data.rmObject;
   ObjectKind kind = ObjectKind::kClient;
-  bool on_card = false;
+  bool on_gpu = false;
   const NvStatus status =
-      call.model.Import(call.client, object.hParent, target, 0, &object.hObject, &kind, &on_card);
+      call.model.Import(call.client, object.hParent, target, 0, &object.hObject, &kind, &on_gpu);
   call.Put(params);
   return status;
 }
@@ -125,9 +125,9 @@ NvStatus ImportObjectsFromFd(ControlCall& call) {
   }
   for (unsigned i = 0; i < params.numObjects; ++i) {
     ObjectKind kind = ObjectKind::kClient;
-    bool on_card = false;
+    bool on_gpu = false;
     const NvStatus status = call.model.Import(call.client, params.hParent, target, params.index + i,
-                                              &params.objects[i], &kind, &on_card);
+                                              &params.objects[i], &kind, &on_gpu);
     if (status != rm::NV_OK) {
       while (i-- > 0) {
         if (params.objects[i] != 0) {
@@ -138,8 +138,8 @@ NvStatus ImportObjectsFromFd(ControlCall& call) {
     }
     params.objectTypes[i] = rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_NONE;
     if (kind == ObjectKind::kMemory) {
-      params.objectTypes[i] = on_card ? rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_VIDMEM
-                                      : rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_SYSMEM;
+      params.objectTypes[i] = on_gpu ? rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_VIDMEM
+                                     : rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_SYSMEM;
     }
   }
   call.Put(params);

@@ -1,4 +1,4 @@
-// Controls that the kernel driver hands to the GPU's firmware (rm/control_route.h): what real cards
+// Controls that the kernel driver hands to the GPU's firmware (rm/control_route.h): what real GPUs
 // are on record to answer. docs/reference/simulated-driver.md says for each how well that is known.
 #include <algorithm>
 #include <array>
@@ -123,7 +123,7 @@ NvStatus ClocksOf(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// Only these indices are there on the card that was recorded.
+// Only these indices are there on the GPU that was recorded.
 NvStatus Answer8546(ControlCall& call) {
   constexpr std::array<rm::NvU32, 6> kThere = {0x0A, 0x0C, 0x0D, 0x12, 0x13, 0x16};
   return std::find(kThere.begin(), kThere.end(), Word(call, 0)) != kThere.end()
@@ -131,28 +131,28 @@ NvStatus Answer8546(ControlCall& call) {
              : rm::NV_ERR_NOT_SUPPORTED;
 }
 
-// The layout of a whole card's load is not on record. That it is told is, so here stands what all
+// The layout of a whole GPU's load is not on record. That it is told is, so here stands what all
 // its users together hold: bytes, then channels, then processes.
-NvStatus LoadOfTheCard(ControlCall& call) {
-  const int card = call.object.card;
+NvStatus LoadOfTheGpu(ControlCall& call) {
+  const int gpu = call.object.gpu;
   const Accounting accounting = call.model.GetAccounting();
   std::fill(call.params.begin(), call.params.end(), std::byte{0});
   call.Put(FirmwareTelemetry{
-      call.model.Memory(card).Used(),
-      static_cast<rm::NvU32>(accounting.cards[static_cast<std::size_t>(card)].channels.size()),
-      static_cast<rm::NvU32>(call.model.ProcessesOn(card, rm::NV20_SUBDEVICE_0).size())});
+      call.model.Memory(gpu).Used(),
+      static_cast<rm::NvU32>(accounting.gpus[static_cast<std::size_t>(gpu)].channels.size()),
+      static_cast<rm::NvU32>(call.model.ProcessesOn(gpu, rm::NV20_SUBDEVICE_0).size())});
   return rm::NV_OK;
 }
 
 NvStatus TakeEncoder(ControlCall& call) {
-  return call.model.Encoders(call.object.card).Take(call.client.handle)
+  return call.model.Encoders(call.object.gpu).Take(call.client.handle)
              ? rm::NV_OK
              : rm::NV_ERR_MAX_SESSION_LIMIT_REACHED;
 }
 
 NvStatus GiveEncoder(ControlCall& call) {
-  return call.model.Encoders(call.object.card).Give(call.client.handle) ? rm::NV_OK
-                                                                        : rm::NV_ERR_INVALID_STATE;
+  return call.model.Encoders(call.object.gpu).Give(call.client.handle) ? rm::NV_OK
+                                                                       : rm::NV_ERR_INVALID_STATE;
 }
 
 struct FirmwareEntry {
@@ -166,18 +166,18 @@ constexpr FirmwareEntry kEntries[] = {
     {rm::GSS_LEGACY_8162, Yes},
     {rm::GSS_LEGACY_8163_TAKE_ENCODER, TakeEncoder},
     {rm::GSS_LEGACY_8164_GIVE_ENCODER, GiveEncoder},
-    {rm::GSS_LEGACY_8539, LoadOfTheCard},
+    {rm::GSS_LEGACY_8539, LoadOfTheGpu},
     {rm::GSS_LEGACY_8546, Answer8546},
     {rm::GSS_LEGACY_9001, ClockDomains},
     {rm::GSS_LEGACY_9009, Answer9009},
-    {rm::GSS_LEGACY_9037, LoadOfTheCard},
+    {rm::GSS_LEGACY_9037, LoadOfTheGpu},
     {rm::GSS_LEGACY_9038, Refuse},
     {rm::GSS_LEGACY_9064, Answer9064},
     {rm::GSS_LEGACY_A001, AnswerA001},
     {rm::GSS_LEGACY_A026, MostClocks},
     {rm::GSS_LEGACY_A028, ClocksOf},
-    {rm::GSS_LEGACY_A0A8, LoadOfTheCard},
-    {rm::GSS_LEGACY_A0D1, LoadOfTheCard},
+    {rm::GSS_LEGACY_A0A8, LoadOfTheGpu},
+    {rm::GSS_LEGACY_A0D1, LoadOfTheGpu},
     {rm::GSS_LEGACY_A0F2, Refuse},
     {rm::GSS_LEGACY_A63C, Refuse},
 };

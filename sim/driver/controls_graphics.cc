@@ -1,4 +1,4 @@
-// Controls that tell what a card's graphics engine is, and harmless ones that programs issue.
+// Controls that tell what a GPU's graphics engine is, and harmless ones that programs issue.
 #include <cstddef>
 #include <vector>
 
@@ -16,20 +16,20 @@ constexpr rm::NvU32 kSmsPerTpc = 2;
 constexpr rm::NvU32 kThreadsPerWarp = 32;
 constexpr rm::NvU32 kL2Slice = 512 << 10;
 
-rm::NvU32 TpcsOf(const CardModel& model) {
+rm::NvU32 TpcsOf(const GpuModel& model) {
   return model.sms / kSmsPerTpc;
 }
 
-// How many of the card's TPCs are in this GPC: spread evenly, the first ones have more.
-rm::NvU32 TpcsInGpc(const CardModel& model, rm::NvU32 gpc) {
+// How many of the GPU's TPCs are in this GPC: spread evenly, the first ones have more.
+rm::NvU32 TpcsInGpc(const GpuModel& model, rm::NvU32 gpc) {
   const rm::NvU32 tpcs = TpcsOf(model);
   return gpc >= model.gpcs ? 0 : tpcs / model.gpcs + (gpc < tpcs % model.gpcs ? 1 : 0);
 }
 
 // kernel_graphics.c: NV0080_CTRL_GR_INFO_INDEX_* of ctrl0080/ctrl0080gr.h. An index without a
 // figure here is answered with 0.
-rm::NvU32 GrInfo(const Card& card, rm::NvU32 index) {
-  const CardModel& model = *card.model;
+rm::NvU32 GrInfo(const Gpu& gpu, rm::NvU32 index) {
+  const GpuModel& model = *gpu.model;
   const Chip& chip = *model.chip;
   switch (index) {
     case 0x07:  // SHADER_PIPE_COUNT: GPCs
@@ -67,7 +67,7 @@ NvStatus GrGetInfo(ControlCall& call) {
   for (rm::NvU32 i = 0; i < params.grInfoListSize; ++i) {
     const auto place = call.embedded.subspan(i * sizeof(rm::NV2080_CTRL_GR_INFO));
     auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
-    info.data = GrInfo(call.GetCard(), info.index);
+    info.data = GrInfo(call.GetGpu(), info.index);
     Store(place, info);
   }
   return rm::NV_OK;
@@ -84,7 +84,7 @@ NvStatus GrGetInfoV2(ControlCall& call) {
   for (rm::NvU32 i = 0; i < count; ++i) {
     const auto place = call.params.subspan(sizeof(rm::NvU32) + i * sizeof(rm::NV2080_CTRL_GR_INFO));
     auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
-    info.data = GrInfo(call.GetCard(), info.index);
+    info.data = GrInfo(call.GetGpu(), info.index);
     Store(place, info);
   }
   return rm::NV_OK;
@@ -92,14 +92,14 @@ NvStatus GrGetInfoV2(ControlCall& call) {
 
 NvStatus GetGpcMask(ControlCall& call) {
   auto params = call.Get<NV2080_CTRL_GR_GET_GPC_MASK_PARAMS>();
-  params.gpcMask = (1U << call.GetCard().model->gpcs) - 1;
+  params.gpcMask = (1U << call.GetGpu().model->gpcs) - 1;
   call.Put(params);
   return rm::NV_OK;
 }
 
 NvStatus GetTpcMask(ControlCall& call) {
   auto params = call.Get<NV2080_CTRL_GR_GET_TPC_MASK_PARAMS>();
-  const CardModel& model = *call.GetCard().model;
+  const GpuModel& model = *call.GetGpu().model;
   if (params.gpcId >= model.gpcs) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
@@ -110,7 +110,7 @@ NvStatus GetTpcMask(ControlCall& call) {
 
 NvStatus GetNumTpcs(ControlCall& call) {
   auto params = call.Get<NV2080_CTRL_GR_GET_NUM_TPCS_FOR_GPC_PARAMS>();
-  const CardModel& model = *call.GetCard().model;
+  const GpuModel& model = *call.GetGpu().model;
   if (params.gpcId >= model.gpcs) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
@@ -119,11 +119,11 @@ NvStatus GetNumTpcs(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// Engines of the card as NV2080_ENGINE_TYPE_* (class/cl2080_notification.h), which differ between
+// Engines of the GPU as NV2080_ENGINE_TYPE_* (class/cl2080_notification.h), which differ between
 // branches above the decoders: those are left out.
 NvStatus GetEngines(ControlCall& call) {
   constexpr rm::NvU32 kNvdec0 = 0x13;
-  const Chip& chip = *call.GetCard().model->chip;
+  const Chip& chip = *call.GetGpu().model->chip;
   std::vector<rm::NvU32> engines = {rm::NV2080_ENGINE_TYPE_GRAPHICS};
   for (rm::NvU32 i = 0; i < chip.copy_engines; ++i) {
     engines.push_back(rm::NV2080_ENGINE_TYPE_COPY0 + i);
@@ -141,7 +141,7 @@ NvStatus GetEngines(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// It is a card and no simulation, as far as the driver can tell.
+// It is a GPU and no simulation, as far as the driver can tell.
 NvStatus GetSimulationInfo(ControlCall& call) {
   call.Put(rm::NvU32{0});
   return rm::NV_OK;
@@ -150,7 +150,7 @@ NvStatus GetSimulationInfo(ControlCall& call) {
 NvStatus GetMaxPageSize(ControlCall& call) {
   constexpr rm::NvU64 k512MiB = rm::NvU64{512} << 20;
   constexpr rm::NvU64 k2MiB = rm::NvU64{2} << 20;
-  call.Put(call.GetCard().model->chip->architecture >= 0x170 ? k512MiB : k2MiB);
+  call.Put(call.GetGpu().model->chip->architecture >= 0x170 ? k512MiB : k2MiB);
   return rm::NV_OK;
 }
 

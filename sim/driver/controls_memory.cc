@@ -1,4 +1,4 @@
-// Controls that show a card's memory: kern_mem_sys_ctrl.c and mem_mgr_ctrl.c of the driver.
+// Controls that show a GPU's memory: kern_mem_sys_ctrl.c and mem_mgr_ctrl.c of the driver.
 #include <cstddef>
 
 #include "rm/fb_info.h"
@@ -16,9 +16,9 @@ rm::NvU32 ToKiB(rm::NvU64 bytes) {
 
 // _kmemsysGetFbInfos(). An index it does not know is answered with 0.
 rm::NvU32 FbInfo(const ControlCall& call, rm::NvU32 index) {
-  const CardMemory& memory = call.model.Memory(call.object.card);
-  const CardMemory& bar1 = call.model.Bar1(call.object.card);
-  const CardModel& model = *call.GetCard().model;
+  const GpuMemory& memory = call.model.Memory(call.object.gpu);
+  const GpuMemory& bar1 = call.model.Bar1(call.object.gpu);
+  const GpuModel& model = *call.GetGpu().model;
   switch (index) {
     case rm::NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:
     case rm::NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE:
@@ -80,13 +80,13 @@ NvStatus FbGetInfoV2(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// subdeviceCtrlCmdFbGetFBRegionInfo_IMPL(): one region, the whole card.
+// subdeviceCtrlCmdFbGetFBRegionInfo_IMPL(): one region, the whole GPU.
 template <class T>
 NvStatus OneRegion(ControlCall& call) {
   T params{};
   params.numFBRegions = 1;
   params.fbRegion[0].base = 0;
-  params.fbRegion[0].limit = call.model.Memory(call.object.card).Total() - 1;
+  params.fbRegion[0].limit = call.model.Memory(call.object.gpu).Total() - 1;
   params.fbRegion[0].performance = 100;
   params.fbRegion[0].supportCompressed = 1;
   params.fbRegion[0].supportISO = 1;

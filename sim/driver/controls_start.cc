@@ -22,7 +22,7 @@ constexpr rm::NvU64 kRegistersMiB = 16;
 
 // kern_bus_ctrl.c getBusInfos(): of the counters of errors one is kept, which anybody resets.
 rm::NvU32 BusInfo(const ControlCall& call, rm::NvU32 index) {
-  rm::NvU32& errors = call.model.BusErrors(call.object.card);
+  rm::NvU32& errors = call.model.BusErrors(call.object.gpu);
   switch (index) {
     case rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS:
       return errors;
@@ -42,7 +42,7 @@ rm::NvU32 GpuInfo(const ControlCall& call, rm::NvU32 index) {
   constexpr rm::NvU32 kSmcMode = 0x2A;  // NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE, ctrl2080gpu.h
   constexpr rm::NvU32 kUnsupported = 0;
   constexpr rm::NvU32 kDisabled = 2;
-  const Chip* chip = call.GetCard().model->chip;
+  const Chip* chip = call.GetGpu().model->chip;
   const bool divisible = chip == &kGa100 || chip == &kGh100;
   return index == kSmcMode && divisible ? kDisabled : kUnsupported;
 }
@@ -96,7 +96,7 @@ NvStatus AddrSpaceType(ControlCall& call) {
   if (object->kind == kUserMode || (object->block != nullptr && object->block->registers)) {
     params.addrSpaceType = kRegisters;
   } else if (object->block != nullptr) {
-    params.addrSpaceType = object->block->card < 0 ? kSystemMemory : kVideoMemory;
+    params.addrSpaceType = object->block->gpu < 0 ? kSystemMemory : kVideoMemory;
   } else {
     return rm::NV_ERR_INVALID_OBJECT;
   }
@@ -138,7 +138,7 @@ NvStatus PciBars(ControlCall& call) {
     rm::NvU32 pciBarCount;
     Bar pciBarInfo[8];
   } params{};
-  const auto window = static_cast<rm::NvU64>(call.GetCard().model->bar1_mib);
+  const auto window = static_cast<rm::NvU64>(call.GetGpu().model->bar1_mib);
   params.pciBarCount = 2;
   params.pciBarInfo[0] = {0, static_cast<rm::NvU32>(kRegistersMiB), kRegistersMiB * kMiB, 0};
   params.pciBarInfo[1] = {0, static_cast<rm::NvU32>(window), window * kMiB, 0};
@@ -166,7 +166,7 @@ NvStatus ClassEngineId(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// A card with this is on record with 5 (tests/gpu/records/580/cudart.txt).
+// A GPU with this is on record with 5 (tests/gpu/records/580/cudart.txt).
 NvStatus WatchdogInfo(ControlCall& call) {
   call.Put(rm::NvU32{5});
   return rm::NV_OK;

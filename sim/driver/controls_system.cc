@@ -1,4 +1,4 @@
-// Controls on a client: versions, enumeration of the cards, handles.
+// Controls on a client: versions, enumeration of the GPUs, handles.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -13,10 +13,10 @@ namespace {
 constexpr rm::NvU32 kUuidTypeMask = 4;
 constexpr rm::NvU32 kNoNumaNode = 0xFFFFFFFF;
 
-const Card* CardById(const DriverModel& model, rm::NvU32 gpu_id) {
-  for (const Card& card : model.Cards()) {
-    if (card.gpu_id == gpu_id) {
-      return &card;
+const Gpu* GpuById(const DriverModel& model, rm::NvU32 gpu_id) {
+  for (const Gpu& gpu : model.Gpus()) {
+    if (gpu.gpu_id == gpu_id) {
+      return &gpu;
     }
   }
   return nullptr;
@@ -55,12 +55,12 @@ NvStatus BuildVersionV2(ControlCall& call) {
 
 void FillIds(const DriverModel& model, std::span<rm::NvU32> ids) {
   std::fill(ids.begin(), ids.end(), rm::NV0000_CTRL_GPU_INVALID_ID);
-  for (const Card& card : model.Cards()) {
-    ids[card.index] = card.gpu_id;
+  for (const Gpu& gpu : model.Gpus()) {
+    ids[gpu.index] = gpu.gpu_id;
   }
 }
 
-// gpu_mgr.c gpumgrGetAttachedGpuIds(). Every card counts as attached, as with persistence mode.
+// gpu_mgr.c gpumgrGetAttachedGpuIds(). Every GPU counts as attached, as with persistence mode.
 NvStatus AttachedIds(ControlCall& call) {
   rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS params{};
   FillIds(call.model, params.gpuIds);
@@ -82,8 +82,8 @@ NvStatus ProbedIds(ControlCall& call) {
 NvStatus ActiveDeviceIds(ControlCall& call) {
   auto params = call.Get<rm::NV0000_CTRL_GPU_GET_ACTIVE_DEVICE_IDS_PARAMS>();
   params.numDevices = 0;
-  for (const Card& card : call.model.Cards()) {
-    params.devices[params.numDevices++] = {card.gpu_id, rm::NV0000_CTRL_GPU_INVALID_ID,
+  for (const Gpu& gpu : call.model.Gpus()) {
+    params.devices[params.numDevices++] = {gpu.gpu_id, rm::NV0000_CTRL_GPU_INVALID_ID,
                                            rm::NV0000_CTRL_GPU_INVALID_ID};
   }
   call.Put(params);
@@ -100,7 +100,7 @@ NvStatus AttachIds(ControlCall& call) {
     if (id == rm::NV0000_CTRL_GPU_INVALID_ID) {
       break;
     }
-    if (CardById(call.model, id) == nullptr) {
+    if (GpuById(call.model, id) == nullptr) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
   }
@@ -113,7 +113,7 @@ NvStatus DetachIds(ControlCall& call) {
     if (id == rm::NV0000_CTRL_GPU_INVALID_ID || id == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
       break;
     }
-    if (CardById(call.model, id) == nullptr) {
+    if (GpuById(call.model, id) == nullptr) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
   }
@@ -124,16 +124,16 @@ NvStatus DetachIds(ControlCall& call) {
 template <class Params>
 NvStatus IdInfo(ControlCall& call) {
   auto params = call.Get<Params>();
-  const Card* card = CardById(call.model, params.gpuId);
-  if (card == nullptr) {
+  const Gpu* gpu = GpuById(call.model, params.gpuId);
+  if (gpu == nullptr) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  params.gpuFlags = call.model.ProcessesOn(static_cast<int>(card->index), 0x2080).empty() ? 0 : 1;
-  params.deviceInstance = card->index;
+  params.gpuFlags = call.model.ProcessesOn(static_cast<int>(gpu->index), 0x2080).empty() ? 0 : 1;
+  params.deviceInstance = gpu->index;
   params.subDeviceInstance = 0;
   params.sliStatus = 0;
-  params.boardId = card->gpu_id;
-  params.gpuInstance = card->index;
+  params.boardId = gpu->gpu_id;
+  params.gpuInstance = gpu->index;
   params.numaId = static_cast<rm::NvS32>(kNoNumaNode);
   call.Put(params);
   return rm::NV_OK;
@@ -142,15 +142,15 @@ NvStatus IdInfo(ControlCall& call) {
 // client_resource.c cliresCtrlCmdGpuAsyncAttachId_IMPL() and cliresCtrlCmdGpuWaitAttachId_IMPL():
 // there is nothing to attach, and nothing to wait for.
 NvStatus AsyncAttachId(ControlCall& call) {
-  return CardById(call.model, call.Get<rm::NvU32>()) == nullptr ? rm::NV_ERR_INVALID_ARGUMENT
-                                                                : rm::NV_OK;
+  return GpuById(call.model, call.Get<rm::NvU32>()) == nullptr ? rm::NV_ERR_INVALID_ARGUMENT
+                                                               : rm::NV_OK;
 }
 
 NvStatus WaitAttachId(ControlCall& /*call*/) {
   return rm::NV_OK;
 }
 
-// client_resource.c cliresCtrlCmdGpuQueryGpuDrainState_IMPL(): nobody drains a card here.
+// client_resource.c cliresCtrlCmdGpuQueryGpuDrainState_IMPL(): nobody drains a GPU here.
 NvStatus QueryDrainState(ControlCall& call) {
   struct Params {  // NV0000_CTRL_GPU_QUERY_DRAIN_STATE_PARAMS
     rm::NvU32 gpuId;
@@ -158,7 +158,7 @@ NvStatus QueryDrainState(ControlCall& call) {
     rm::NvU32 flags;
   };
   auto params = call.Get<Params>();
-  if (CardById(call.model, params.gpuId) == nullptr) {
+  if (GpuById(call.model, params.gpuId) == nullptr) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   params.drainState = 0;
@@ -170,12 +170,12 @@ NvStatus QueryDrainState(ControlCall& call) {
 // client_resource.c cliresCtrlCmdGpuGetPciInfo_IMPL().
 NvStatus PciInfo(ControlCall& call) {
   auto params = call.Get<rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS>();
-  const Card* card = CardById(call.model, params.gpuId);
-  if (card == nullptr) {
+  const Gpu* gpu = GpuById(call.model, params.gpuId);
+  if (gpu == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
   params.domain = 0;
-  params.bus = static_cast<rm::NvU16>(card->pci_bus);
+  params.bus = static_cast<rm::NvU16>(gpu->pci_bus);
   params.slot = 0;
   call.Put(params);
   return rm::NV_OK;
@@ -184,12 +184,12 @@ NvStatus PciInfo(ControlCall& call) {
 // client_resource.c cliresCtrlCmdGpuGetUuidInfo_IMPL().
 NvStatus UuidInfo(ControlCall& call) {
   auto params = call.Get<rm::NV0000_CTRL_GPU_GET_UUID_INFO_PARAMS>();
-  for (const Card& card : call.model.Cards()) {
+  for (const Gpu& gpu : call.model.Gpus()) {
     rm::NvU8 uuid[256] = {};
-    const rm::NvU32 length = PutUuid(card, params.flags, uuid);
+    const rm::NvU32 length = PutUuid(gpu, params.flags, uuid);
     if (length != 0 && std::memcmp(uuid, params.gpuUuid, length) == 0) {
-      params.gpuId = card.gpu_id;
-      params.deviceInstance = card.index;
+      params.gpuId = gpu.gpu_id;
+      params.deviceInstance = gpu.index;
       params.subdeviceInstance = 0;
       call.Put(params);
       return rm::NV_OK;
@@ -201,14 +201,14 @@ NvStatus UuidInfo(ControlCall& call) {
 // client_resource.c cliresCtrlCmdGpuGetUuidFromGpuId_IMPL().
 NvStatus UuidFromGpuId(ControlCall& call) {
   auto params = call.Get<rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS>();
-  const Card* card = CardById(call.model, params.gpuId);
-  if (card == nullptr) {
+  const Gpu* gpu = GpuById(call.model, params.gpuId);
+  if (gpu == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
   if ((params.flags & kUuidTypeMask) != 0) {
     return rm::NV_ERR_INVALID_FLAGS;
   }
-  params.uuidStrLen = PutUuid(*card, params.flags, params.gpuUuid);
+  params.uuidStrLen = PutUuid(*gpu, params.flags, params.gpuUuid);
   call.Put(params);
   return rm::NV_OK;
 }
@@ -295,15 +295,15 @@ std::span<const ControlEntry> SystemControls() {
   return kEntries;
 }
 
-rm::NvU32 PutUuid(const Card& card, rm::NvU32 flags, std::span<rm::NvU8> out) {
+rm::NvU32 PutUuid(const Gpu& gpu, rm::NvU32 flags, std::span<rm::NvU8> out) {
   if (rm::kUuidFormatField.Get(flags) == rm::kUuidFormatBinary) {
-    if (out.size() < card.uuid.size()) {
+    if (out.size() < gpu.uuid.size()) {
       return 0;
     }
-    std::copy(card.uuid.begin(), card.uuid.end(), out.begin());
-    return static_cast<rm::NvU32>(card.uuid.size());
+    std::copy(gpu.uuid.begin(), gpu.uuid.end(), out.begin());
+    return static_cast<rm::NvU32>(gpu.uuid.size());
   }
-  const std::string text = card.UuidText();
+  const std::string text = gpu.UuidText();
   if (out.size() < text.size() + 1) {
     return 0;
   }

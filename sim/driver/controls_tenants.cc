@@ -1,4 +1,4 @@
-// Controls that tell one client of the card about the others: who is there, who runs, how much.
+// Controls that tell one client of the GPU about the others: who is there, who runs, how much.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -15,10 +15,10 @@ namespace {
 constexpr rm::NvU32 kEveryClass = rm::NV20_SUBDEVICE_0;
 constexpr rm::NvU32 kVideoDecoder = 0x13;  // NV2080_ENGINE_TYPE_NVDEC0 in class/cl2080.h
 
-int CardOfGpu(const DriverModel& model, rm::NvU32 gpu_id) {
-  for (const Card& card : model.Cards()) {
-    if (card.gpu_id == gpu_id) {
-      return static_cast<int>(card.index);
+int GpuWithId(const DriverModel& model, rm::NvU32 gpu_id) {
+  for (const Gpu& gpu : model.Gpus()) {
+    if (gpu.gpu_id == gpu_id) {
+      return static_cast<int>(gpu.index);
     }
   }
   return -1;
@@ -36,15 +36,15 @@ struct Use {
 };
 
 // By the time of their ends in ns, at most `most`, the newest.
-std::map<rm::NvU64, Use> UsesOf(const DriverModel& model, int card, std::size_t most) {
+std::map<rm::NvU64, Use> UsesOf(const DriverModel& model, int gpu, std::size_t most) {
   std::map<rm::NvU64, Use> uses;
-  if (model.Gpu() == nullptr) {
+  if (model.Engines() == nullptr) {
     return uses;
   }
   const Accounting accounting = model.GetAccounting();
   const std::vector<GroupAccounting>& groups =
-      accounting.cards[static_cast<std::size_t>(card)].groups;
-  for (const GpuSample& sample : model.Gpu()->Samples(card)) {
+      accounting.gpus[static_cast<std::size_t>(gpu)].groups;
+  for (const GpuSample& sample : model.Engines()->Samples(gpu)) {
     const auto group =
         std::find_if(groups.begin(), groups.end(),
                      [&sample](const GroupAccounting& g) { return g.key == sample.group; });
@@ -85,7 +85,7 @@ NvStatus UtilSamples(ControlCall& call) {
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kShortEngine == 0 ? kShortEngine : kLongEngine;
   std::fill(call.params.begin() + kHead, call.params.end(), std::byte{0});
-  const auto uses = UsesOf(call.model, call.object.card, kSamples);
+  const auto uses = UsesOf(call.model, call.object.gpu, kSamples);
   std::map<std::uint32_t, std::uint32_t> seen_as;
   std::size_t next = 0;
   for (const auto& [end_ns, use] : uses) {
@@ -114,10 +114,10 @@ NvStatus UtilSamples(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// gpu_acct.c: accounting counts as enabled, and every process of the card is on record.
+// gpu_acct.c: accounting counts as enabled, and every process of the GPU is on record.
 NvStatus AccountingState(ControlCall& call) {
   auto params = call.Get<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_STATE_PARAMS>();
-  if (CardOfGpu(call.model, params.gpuId) < 0) {
+  if (GpuWithId(call.model, params.gpuId) < 0) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   params.state = 0;  // NV0000_CTRL_GPU_ACCOUNTING_STATE_ENABLED
@@ -127,12 +127,12 @@ NvStatus AccountingState(ControlCall& call) {
 
 NvStatus AccountingPids(ControlCall& call) {
   auto params = call.Get<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_PIDS_PARAMS>();
-  const int card = CardOfGpu(call.model, params.gpuId);
-  if (card < 0) {
+  const int gpu = GpuWithId(call.model, params.gpuId);
+  if (gpu < 0) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   params.pidCount = 0;
-  for (const std::uint32_t tgid : call.model.ProcessesOn(card, kEveryClass)) {
+  for (const std::uint32_t tgid : call.model.ProcessesOn(gpu, kEveryClass)) {
     if (params.pidCount < std::size(params.pidTbl)) {
       params.pidTbl[params.pidCount++] = tgid;
     }
@@ -143,32 +143,32 @@ NvStatus AccountingPids(ControlCall& call) {
 
 NvStatus AccountingOfProcess(ControlCall& call) {
   auto params = call.Get<NV0000_CTRL_GPUACCT_GET_PROC_ACCOUNTING_INFO_PARAMS>();
-  const int card = CardOfGpu(call.model, params.gpuId);
-  if (card < 0) {
+  const int gpu = GpuWithId(call.model, params.gpuId);
+  if (gpu < 0) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  const std::vector<std::uint32_t> pids = call.model.ProcessesOn(card, kEveryClass);
+  const std::vector<std::uint32_t> pids = call.model.ProcessesOn(gpu, kEveryClass);
   if (std::find(pids.begin(), pids.end(), params.pid) == pids.end()) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
-  const MemoryUse use = call.model.UseOf(params.pid, card);
+  const MemoryUse use = call.model.UseOf(params.pid, gpu);
   params.maxFbUsage = use.memory_private + use.shared_owned;
   call.Put(params);
   return rm::NV_OK;
 }
 
 NvStatus ResidentChannel(ControlCall& call) {
-  const auto channel = call.model.ResidentChannel(call.object.card);
+  const auto channel = call.model.ResidentChannel(call.object.gpu);
   Store(call.params, channel.value_or(0));
   return channel ? rm::NV_OK : rm::NV_ERR_INVALID_STATE;
 }
 
-// ctrl83dedebug.h: of whatever context is on the card, whichever channel is named. Which one it was
+// ctrl83dedebug.h: of whatever context is on the GPU, whichever channel is named. Which one it was
 // is told in place of its errors.
 NvStatus SmErrors(ControlCall& call) {
   constexpr std::size_t kFirstState = 2 * sizeof(rm::NvU32);
   constexpr rm::NvU32 kSome = 1U << 31;
-  if (const auto channel = call.model.ResidentChannel(call.object.card)) {
+  if (const auto channel = call.model.ResidentChannel(call.object.gpu)) {
     Store(call.params.subspan(kFirstState), kSome | *channel);
   }
   return rm::NV_OK;
@@ -188,7 +188,7 @@ NvStatus SwitchStatistics(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// p2p_caps.c: which of the node's cards can reach each other; any card of the node may be named.
+// p2p_caps.c: which of the node's GPUs can reach each other; any GPU of the node may be named.
 NvStatus P2pCaps(ControlCall& call) {
   constexpr std::size_t kGpus = 32;
   constexpr std::size_t kCount = kGpus * sizeof(rm::NvU32);
@@ -197,7 +197,7 @@ NvStatus P2pCaps(ControlCall& call) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   for (rm::NvU32 i = 0; i < count; ++i) {
-    if (CardOfGpu(call.model, Load<rm::NvU32>(call.params.subspan(i * sizeof(rm::NvU32)))) < 0) {
+    if (GpuWithId(call.model, Load<rm::NvU32>(call.params.subspan(i * sizeof(rm::NvU32)))) < 0) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
   }
@@ -207,7 +207,7 @@ NvStatus P2pCaps(ControlCall& call) {
 }
 
 // cliresCtrlCmdSystemGetP2pCapsMatrix_IMPL(): {counts of A and B, ids of A, ids of B, ...}. Between
-// cards nothing but PCIe, which these capabilities do not tell of.
+// GPUs nothing but PCIe, which these capabilities do not tell of.
 NvStatus P2pCapsMatrix(ControlCall& call) {
   constexpr rm::NvU32 kGroup = 8;
   const auto at = [&call](rm::NvU32 word) {
@@ -218,7 +218,7 @@ NvStatus P2pCapsMatrix(ControlCall& call) {
   }
   for (rm::NvU32 i = 0; i < at(0) + at(1); ++i) {
     const rm::NvU32 word = 2 + (i < at(0) ? i : kGroup + i - at(0));
-    if (CardOfGpu(call.model, at(word)) < 0) {
+    if (GpuWithId(call.model, at(word)) < 0) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
   }

@@ -32,8 +32,8 @@ std::string Hex(rm::NvU32 value) {
 
 }  // namespace
 
-Driver::Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi)
-    : version_(version), abi_(abi), model_(std::move(cards), abi), cards_(model_.Cards()) {}
+Driver::Driver(std::vector<Gpu> gpus, rm::DriverVersion version, const rm::Abi& abi)
+    : version_(version), abi_(abi), model_(std::move(gpus), abi), gpus_(model_.Gpus()) {}
 
 FileId Driver::Open(FileKind kind, unsigned minor) {
   const MutexLock lock(mutex_);
@@ -47,9 +47,9 @@ void Driver::Close(FileId file) {
   TellGpu();
 }
 
-void Driver::SetGpu(GpuPort* gpu) {
+void Driver::SetEngines(GpuPort* engines) {
   const MutexLock lock(mutex_);
-  model_.SetGpu(gpu);
+  model_.SetEngines(engines);
 }
 
 void Driver::SetLost(unsigned index, bool lost) {
@@ -76,16 +76,16 @@ short Driver::PollFile(FileId file) {
   if (open == nullptr) {
     return POLLERR;
   }
-  const auto card = std::ranges::find(cards_, open->minor, &Card::minor);
-  if (open->kind == FileKind::kGpu && card != cards_.end() &&
-      model_.IsLost(static_cast<int>(card->index))) {
+  const auto gpu = std::ranges::find(gpus_, open->minor, &Gpu::minor);
+  if (open->kind == FileKind::kGpu && gpu != gpus_.end() &&
+      model_.IsLost(static_cast<int>(gpu->index))) {
     return POLLHUP;
   }
   return open->events.empty() ? 0 : POLLIN | POLLPRI;
 }
 
 void Driver::TellGpu() {
-  if (model_.Gpu() != nullptr) {
+  if (model_.Engines() != nullptr) {
     model_.TellOfSpaces();
   }
 }
@@ -101,7 +101,7 @@ bool Driver::Translate(rm::NvU64 space, rm::NvU64 address,
   // nvidia-uvm fills the page tables of a space that is owned externally; RM those of others.
   const auto vaspace = known->vaspace.lock();
   const auto place = vaspace != nullptr && vaspace->externally_owned
-                         ? uvm_.Find(*vaspace, known->card, address)
+                         ? uvm_.Find(*vaspace, known->gpu, address)
                          : tables->Find(address);
   if (place) {
     visit(*place);
@@ -299,9 +299,9 @@ void Driver::RunEscape(Call& call, Caller& caller) {
   TellGpu();
 }
 
-GpuPort* Driver::Gpu() {
+GpuPort* Driver::Engines() {
   const MutexLock lock(mutex_);
-  return model_.Gpu();
+  return model_.Engines();
 }
 
 // Waits without the lock for the work that a control started, as RM waits in its firmware's call.
@@ -309,7 +309,7 @@ void Driver::Await(Call& call) {
   if (call.wait.ticket == 0) {
     return;
   }
-  switch (Gpu()->Await(call.wait.ticket, call.wait.timeout_us)) {
+  switch (Engines()->Await(call.wait.ticket, call.wait.timeout_us)) {
     case GpuPort::Waited::kDone:
       return;
     case GpuPort::Waited::kTimeout:

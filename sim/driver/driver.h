@@ -62,10 +62,10 @@ struct UvmHandler;
 
 class Driver {
  public:
-  Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi);
+  Driver(std::vector<Gpu> gpus, rm::DriverVersion version, const rm::Abi& abi);
 
-  // Sets the engines. Call it before anything else. `gpu` outlives the driver.
-  void SetGpu(GpuPort* gpu);
+  // Sets the engines. Call it before anything else. `engines` outlives the driver.
+  void SetEngines(GpuPort* engines);
   // Gives `visit` what an address of one of its spaces leads to, and returns whether it leads
   // anywhere. Under the driver's lock, so that the block stays.
   [[nodiscard]] bool Translate(rm::NvU64 space, rm::NvU64 address,
@@ -116,7 +116,7 @@ class Driver {
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 
   // Returns the present content of this GPU's page of RM_USER_SHARED_DATA.
-  [[nodiscard]] std::vector<std::byte> SharedData(int card);
+  [[nodiscard]] std::vector<std::byte> SharedData(int gpu);
   // Returns another number whenever one of these pages says something else.
   [[nodiscard]] std::uint64_t SharedDataVersion();
 
@@ -130,7 +130,7 @@ class Driver {
   // One consistent look at everything.
   [[nodiscard]] Accounting GetAccounting(Counts* counts);
   [[nodiscard]] UvmAccounting GetUvmAccounting();
-  [[nodiscard]] const std::vector<Card>& Cards() const { return cards_; }
+  [[nodiscard]] const std::vector<Gpu>& Gpus() const { return gpus_; }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
 
   // Returns "NV_ESC_RM_ALLOC 0x40", "NV2080_CTRL_CMD_FB_GET_INFO_V2", "NV_ESC_CARD_INFO".
@@ -142,7 +142,7 @@ class Driver {
   void RunEscape(Call& call, Caller& caller);
   // After anything that may have changed an address space.
   void TellGpu() CGPU_REQUIRES(mutex_);
-  [[nodiscard]] GpuPort* Gpu();
+  [[nodiscard]] GpuPort* Engines();
   void Await(Call& call);
   void CountCall(const std::string& name, bool refused);
   void ReadSecondLevel(Call& call, Caller& caller);
@@ -161,7 +161,7 @@ class Driver {
   UvmModel uvm_ CGPU_GUARDED_BY(mutex_){model_};         // after the model: it holds memory of it
   rm::NvU64 memblock_size_ CGPU_GUARDED_BY(mutex_) = 0;  // NV_ESC_SYS_PARAMS, settable once
   Counts counts_ CGPU_GUARDED_BY(mutex_);
-  const std::vector<Card>& cards_;  // of the model; constant
+  const std::vector<Gpu>& gpus_;  // of the model; constant
 };
 
 }  // namespace cgpu::sim

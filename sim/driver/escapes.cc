@@ -60,14 +60,14 @@ void Escapes::PutStatus(Call& call, NvStatus status) {
 
 bool Escapes::IsOnRightFile(const OpenFile& file, const rm::EscapeRow& row) const {
   const bool on_ctl = file.kind == FileKind::kCtl;
-  // On a card's file RM_ALLOC takes events alone (escape.c).
-  const bool event_on_card = call_.nr == rm::NV_ESC_RM_ALLOC &&
-                             (call_.cls == rm::NV01_EVENT || call_.cls == rm::NV01_EVENT_OS_EVENT ||
-                              call_.cls == rm::NV01_EVENT_KERNEL_CALLBACK ||
-                              call_.cls == rm::NV01_EVENT_KERNEL_CALLBACK_EX);
+  // On a GPU's file RM_ALLOC takes events alone (escape.c).
+  const bool event_on_gpu = call_.nr == rm::NV_ESC_RM_ALLOC &&
+                            (call_.cls == rm::NV01_EVENT || call_.cls == rm::NV01_EVENT_OS_EVENT ||
+                             call_.cls == rm::NV01_EVENT_KERNEL_CALLBACK ||
+                             call_.cls == rm::NV01_EVENT_KERNEL_CALLBACK_EX);
   return (row.files != rm::EscapeFiles::kCtl || on_ctl) &&
-         (row.files != rm::EscapeFiles::kCard || !on_ctl) &&
-         (call_.nr != rm::NV_ESC_RM_ALLOC || on_ctl || event_on_card);
+         (row.files != rm::EscapeFiles::kGpu || !on_ctl) &&
+         (call_.nr != rm::NV_ESC_RM_ALLOC || on_ctl || event_on_gpu);
 }
 
 void Escapes::LookAhead(const Call& call, Caller& caller) {

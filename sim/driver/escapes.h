@@ -83,7 +83,7 @@ class Escapes {
   [[nodiscard]] CallerView ViewForAlloc(rm::NvU32 cls);
   [[nodiscard]] CallerView ViewForMapping();
   // Returns -1 when there is none.
-  [[nodiscard]] int CardOfMinor(unsigned minor) const;
+  [[nodiscard]] int GpuOfMinor(unsigned minor) const;
 
   DriverModel& model_;
   const rm::DriverVersion& version_;

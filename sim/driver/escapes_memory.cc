@@ -126,7 +126,7 @@ NvStatus Escapes::AllocDynamic(rm::NVOS02_PARAMETERS& api) {
                   &api.hObjectNew);
 }
 
-// _rmAllocMemoryLocalUser(): all of the card for an administrator; for others an object without
+// _rmAllocMemoryLocalUser(): all of the GPU for an administrator; for others an object without
 // memory, and the size of the heap.
 NvStatus Escapes::AllocLocalUser(rm::NVOS02_PARAMETERS& api) {
   std::array<rm::NvU64, 3> physical{};  // NV_PHYSICAL_MEMORY_ALLOCATION_PARAMS, memSize first
@@ -139,7 +139,7 @@ NvStatus Escapes::AllocLocalUser(rm::NVOS02_PARAMETERS& api) {
     if (status == rm::NV_OK) {
       Client* client = model_.FindClient(api.hRoot);
       const Object* object = DriverModel::FindObject(*client, api.hObjectNew);
-      api.limit = model_.Memory(object->card).Total() - 1;
+      api.limit = model_.Memory(object->gpu).Total() - 1;
     }
   }
   return status;
@@ -259,7 +259,7 @@ int Escapes::IdleChannels() {
   }
   if (status == rm::NV_OK && form == kIdleSingle) {
     const Object* device = DriverModel::FindObject(*client, api.hDevice);
-    if (device == nullptr || device->card < 0) {
+    if (device == nullptr || device->gpu < 0) {
       status = rm::NV_ERR_OBJECT_NOT_FOUND;
     }
   }
@@ -310,10 +310,10 @@ int Escapes::ExportDmaBuf() {
     } else {
       target = caller_.ResolveFd(head.fd);
     }
-    const int card = CardOfMinor(model_.FindFile(call_.file)->minor);
+    const int gpu = GpuOfMinor(model_.FindFile(call_.file)->minor);
     status = target == 0
                  ? rm::NV_ERR_OPERATING_SYSTEM
-                 : model_.ExportDmaBuf(head.hClient, card, target, head.totalObjects, head.index,
+                 : model_.ExportDmaBuf(head.hClient, gpu, target, head.totalObjects, head.index,
                                        std::span(handles).first(head.numObjects));
   }
   if (status == rm::NV_OK) {
@@ -323,10 +323,10 @@ int Escapes::ExportDmaBuf() {
   return 0;
 }
 
-int Escapes::CardOfMinor(unsigned minor) const {
-  for (const Card& card : model_.Cards()) {
-    if (card.minor == minor) {
-      return static_cast<int>(card.index);
+int Escapes::GpuOfMinor(unsigned minor) const {
+  for (const Gpu& gpu : model_.Gpus()) {
+    if (gpu.minor == minor) {
+      return static_cast<int>(gpu.index);
     }
   }
   return -1;

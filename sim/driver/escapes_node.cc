@@ -1,4 +1,4 @@
-// Escapes about the node as a whole: versions, cards, attachment. nv.c and osapi.c of the driver.
+// Escapes about the node as a whole: versions, GPUs, attachment. nv.c and osapi.c of the driver.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,36 +12,36 @@ namespace {
 
 constexpr rm::NvU16 kNvidiaVendor = 0x10DE;
 
-const Card* CardById(const std::vector<Card>& cards, rm::NvU32 gpu_id) {
-  const auto found = std::find_if(cards.begin(), cards.end(),
-                                  [gpu_id](const Card& card) { return card.gpu_id == gpu_id; });
-  return found == cards.end() ? nullptr : &*found;
+const Gpu* GpuById(const std::vector<Gpu>& gpus, rm::NvU32 gpu_id) {
+  const auto found = std::find_if(gpus.begin(), gpus.end(),
+                                  [gpu_id](const Gpu& gpu) { return gpu.gpu_id == gpu_id; });
+  return found == gpus.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
 // nv.c nvidia_read_card_info().
 int Escapes::CardInfo() {
-  const std::vector<Card>& cards = model_.Cards();
+  const std::vector<Gpu>& gpus = model_.Gpus();
   const std::size_t entries = call_.bytes.size() / sizeof(rm::nv_ioctl_card_info_t);
   std::fill_n(call_.bytes.begin(), entries * sizeof(rm::nv_ioctl_card_info_t), std::byte{0});
-  if (entries < cards.size()) {
+  if (entries < gpus.size()) {
     return EINVAL;
   }
-  for (const Card& card : cards) {
+  for (const Gpu& gpu : gpus) {
     rm::nv_ioctl_card_info_t info{};
     info.valid = 1;
-    info.pci_info.bus = static_cast<rm::NvU8>(card.pci_bus);
+    info.pci_info.bus = static_cast<rm::NvU8>(gpu.pci_bus);
     info.pci_info.vendor_id = kNvidiaVendor;
-    info.pci_info.device_id = card.model->pci_device;
-    info.gpu_id = card.gpu_id;
-    info.interrupt_line = static_cast<rm::NvU16>(16 + card.index);
-    info.reg_address = (rm::NvU64{0x20} + card.index) << 32;
+    info.pci_info.device_id = gpu.model->pci_device;
+    info.gpu_id = gpu.gpu_id;
+    info.interrupt_line = static_cast<rm::NvU16>(16 + gpu.index);
+    info.reg_address = (rm::NvU64{0x20} + gpu.index) << 32;
     info.reg_size = 16 * kMiB;
-    info.fb_address = (rm::NvU64{0x38} + card.index) << 40;
-    info.fb_size = card.model->bar1_mib * kMiB;
-    info.minor_number = card.minor;
-    Store(std::span(call_.bytes).subspan(card.index * sizeof(info)), info);
+    info.fb_address = (rm::NvU64{0x38} + gpu.index) << 40;
+    info.fb_size = gpu.model->bar1_mib * kMiB;
+    info.minor_number = gpu.minor;
+    Store(std::span(call_.bytes).subspan(gpu.index * sizeof(info)), info);
   }
   return 0;
 }
@@ -56,7 +56,7 @@ int Escapes::AttachGpus() {
   std::vector<rm::NvU32> ids(count);
   std::memcpy(ids.data(), call_.bytes.data(), call_.bytes.size());
   const bool known = std::all_of(ids.begin(), ids.end(), [this](rm::NvU32 id) {
-    return id == 0 || CardById(model_.Cards(), id) != nullptr;
+    return id == 0 || GpuById(model_.Gpus(), id) != nullptr;
   });
   if (!known) {
     return EINVAL;
@@ -98,7 +98,7 @@ int Escapes::SysParams() {
   return memblock_size_ == api.memblock_size ? 0 : EBUSY;
 }
 
-// nv.c, NV_ESC_NUMA_INFO: of a card whose memory is no node of the machine's.
+// nv.c, NV_ESC_NUMA_INFO: of a GPU whose memory is no node of the machine's.
 int Escapes::NumaInfo() {
   struct {  // nv-ioctl-numa.h: how nv_ioctl_numa_info_t begins
     rm::NvS32 nid = -1;
@@ -114,10 +114,10 @@ int Escapes::NumaInfo() {
 // escape.c, NV_ESC_STATUS_CODE.
 int Escapes::StatusCode() {
   auto api = Load<rm::nv_ioctl_status_code_t>(call_.bytes);
-  const std::vector<Card>& cards = model_.Cards();
+  const std::vector<Gpu>& gpus = model_.Gpus();
   const bool known = api.domain == 0 && api.slot == 0 &&
-                     std::any_of(cards.begin(), cards.end(),
-                                 [&api](const Card& card) { return card.pci_bus == api.bus; });
+                     std::any_of(gpus.begin(), gpus.end(),
+                                 [&api](const Gpu& gpu) { return gpu.pci_bus == api.bus; });
   if (!known) {
     return EINVAL;
   }

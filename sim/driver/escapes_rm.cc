@@ -49,7 +49,7 @@ std::optional<NvStatus> Escapes::RunPastTheTables(const rm::NVOS54_PARAMETERS& a
     return rm::NV_OK;
   }
   const bool privileged = route == rm::ControlRoute::kFirmwarePrivileged;
-  if (object == nullptr || object->card < 0 ||
+  if (object == nullptr || object->gpu < 0 ||
       (route != rm::ControlRoute::kFirmware && !privileged)) {
     return std::nullopt;
   }
@@ -81,7 +81,7 @@ ControlCall Escapes::MakeControl(Client& client, Object& object, rm::NvU32 cmd) 
 NvStatus Escapes::RunOnObject(ControlCall& control) {
   const rm::NvU32 cmd = control.cmd;
   const ObjectKind kind = control.object.kind;
-  if (model_.IsLost(control.object.card)) {
+  if (model_.IsLost(control.object.gpu)) {
     return rm::NV_ERR_GPU_IS_LOST;  // control.c serverControl_ValidateCookie()
   }
   if (rm::RouteOf(cmd, control.object.cls) == rm::ControlRoute::kFirmwareByObject) {

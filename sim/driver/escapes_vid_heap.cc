@@ -219,7 +219,7 @@ NvStatus Escapes::VidHeapInfo(rm::NVOS32_PARAMETERS& api) {
   if (object->kind != ObjectKind::kDevice && object->kind != ObjectKind::kSubdevice) {
     return rm::NV_ERR_INVALID_OBJECT_PARENT;
   }
-  const CardMemory& memory = model_.Memory(object->card);
+  const GpuMemory& memory = model_.Memory(object->gpu);
   api.total = memory.Total();
   api.free = memory.Free();
   api.data.Info.base = 0;

@@ -26,10 +26,10 @@ Places PlacesOf(rm::Branch branch) {
 }  // namespace
 
 // gpu_user_shared_data.c
-std::vector<std::byte> Driver::SharedData(int card) {
+std::vector<std::byte> Driver::SharedData(int gpu) {
   const MutexLock lock(mutex_);
-  const CardMemory& memory = model_.Memory(card);
-  const CardMemory& bar1 = model_.Bar1(card);
+  const GpuMemory& memory = model_.Memory(gpu);
+  const GpuMemory& bar1 = model_.Bar1(gpu);
   const Places places = PlacesOf(abi_.branch);
   std::vector<std::byte> page(kPage);
   const std::span<std::byte> bytes(page);
@@ -50,8 +50,8 @@ std::vector<std::byte> Driver::SharedData(int card) {
 std::uint64_t Driver::SharedDataVersion() {
   const MutexLock lock(mutex_);
   std::uint64_t sum = 0;
-  for (const Card& card : model_.Cards()) {
-    const auto index = static_cast<int>(card.index);
+  for (const Gpu& gpu : model_.Gpus()) {
+    const auto index = static_cast<int>(gpu.index);
     sum = sum * 31 + model_.Memory(index).Used() + model_.Bar1(index).Used();
   }
   return sum;

@@ -54,7 +54,7 @@ NvStatus DisablePeers(UvmCall& call) {
   return call.model.DisablePeers(*call.space, params.gpuUuidA, params.gpuUuidB);
 }
 
-// With the open driver on a kernel that has HMM: a space bound to a process may let the cards at
+// With the open driver on a kernel that has HMM: a space bound to a process may let the GPUs at
 // all of its memory.
 bool PageableAccess(const UvmSpace& space) {
   return !space.Sharing() && (space.flags & rm::UVM_INIT_FLAGS_DISABLE_HMM) == 0;

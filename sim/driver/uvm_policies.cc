@@ -19,7 +19,7 @@ bool InvalidPages(const rm::UVM_RANGE_HEAD& range) {
          range.length == 0 || range.base + range.length < range.base;
 }
 
-// uvm_api_range_type_check(): all managed; or the process's own memory, where a card may reach it.
+// uvm_api_range_type_check(): all managed; or the process's own memory, where a GPU may reach it.
 NvStatus CheckRange(UvmCall& call) {
   const auto range = Load<rm::UVM_RANGE_HEAD>(call.params);
   if (InvalidPages(range)) {
@@ -89,8 +89,8 @@ NvStatus PagesOnly(UvmCall& call) {
 }
 
 NvStatus RegisteredOnly(UvmCall& call) {
-  const int card = call.model.Registered(*call.space, Load<rm::NvProcessorUuid>(call.params));
-  return card >= 0 ? rm::NV_OK : rm::NV_ERR_INVALID_DEVICE;
+  const int gpu = call.model.Registered(*call.space, Load<rm::NvProcessorUuid>(call.params));
+  return gpu >= 0 ? rm::NV_OK : rm::NV_ERR_INVALID_DEVICE;
 }
 
 NvStatus Nothing(UvmCall& /*call*/) {
@@ -164,16 +164,16 @@ NvStatus ProcessMemory(UvmCall& call) {
   return managed || params.size == 0 ? rm::NV_OK : rm::NV_ERR_INVALID_ADDRESS;
 }
 
-// TOOLS_GET_PROCESSOR_UUID_TABLE: the registered cards, from entry 1 on; to 550 with their count.
+// TOOLS_GET_PROCESSOR_UUID_TABLE: the registered GPUs, from entry 1 on; to 550 with their count.
 NvStatus UuidTable(UvmCall& call) {
   constexpr std::size_t kEntries = 33;  // UVM_MAX_PROCESSORS_V1
   constexpr std::size_t kCountOffset = 8;
   std::vector<rm::NvProcessorUuid> table(kEntries);
   table[0] = kCpu;
   rm::NvU32 count = 1;
-  for (const int card : call.space->order) {
-    const auto entry = static_cast<rm::NvU32>(card) + 1;
-    table[entry] = call.model.UuidOf(card);
+  for (const int gpu : call.space->order) {
+    const auto entry = static_cast<rm::NvU32>(gpu) + 1;
+    table[entry] = call.model.UuidOf(gpu);
     count = std::max(count, entry + 1);
   }
   call.more_address = Load<rm::NvU64>(call.params);

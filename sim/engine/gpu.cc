@@ -36,9 +36,9 @@ Costs Sane(Costs costs) {
 
 }  // namespace
 
-class Gpu::Card {
+class Gpu::State {
  public:
-  Card(const Costs& costs, GpuMemory& memory, GpuEvents& events, Time start) : now(start) {
+  State(const Costs& costs, GpuMemory& memory, GpuEvents& events, Time start) : now(start) {
     shared.costs = Sane(costs);
     shared.memory = &memory;
     shared.events = &events;
@@ -134,43 +134,43 @@ class Gpu::Card {
 };
 
 Gpu::Gpu(const Costs& costs, GpuMemory& memory, GpuEvents& events, Time start)
-    : card_(std::make_unique<Card>(costs, memory, events, start)) {}
+    : state_(std::make_unique<State>(costs, memory, events, start)) {}
 Gpu::~Gpu() = default;
 
 // --- Time.
 
 Time Gpu::Now() const {
-  return card_->now;
+  return state_->now;
 }
 
 bool Gpu::Advance(Time now, std::uint64_t budget) {
-  Card& card = *card_;
+  State& state = *state_;
   std::uint64_t work = 0;
-  engine::Runlist* first = card.First();
+  engine::Runlist* first = state.First();
   while (first != nullptr && first->Due() <= now && work < budget) {
-    card.now = std::max(card.now, first->Due());
+    state.now = std::max(state.now, first->Due());
     work += first->Handle();
-    if (card.shared.wrote) {
-      card.WakeAll();
+    if (state.shared.wrote) {
+      state.WakeAll();
     }
-    first = card.First();
+    first = state.First();
   }
   const bool all = first == nullptr || first->Due() > now;
-  card.now = std::max(card.now, all ? now : first->Due());
-  card.AccountAll();
+  state.now = std::max(state.now, all ? now : first->Due());
+  state.AccountAll();
   return all;
 }
 
 std::optional<Time> Gpu::NextEvent() const {
   Time next = kNever;
-  for (const auto& [id, runlist] : card_->runlists) {
+  for (const auto& [id, runlist] : state_->runlists) {
     next = std::min(next, runlist.NextEvent());
   }
   return next == kNever ? std::nullopt : std::optional(next);
 }
 
 bool Gpu::Waits() const {
-  return std::ranges::any_of(card_->channels, [](const auto& entry) {
+  return std::ranges::any_of(state_->channels, [](const auto& entry) {
     const engine::Channel& channel = entry.second;
     return channel.wait && channel.MayRun() && !channel.group->fault;
   });
@@ -179,67 +179,68 @@ bool Gpu::Waits() const {
 // --- Work.
 
 bool Gpu::Poll() {
-  Card& card = *card_;
-  ++card.shared.memory_state;
+  State& state = *state_;
+  ++state.shared.memory_state;
   bool more = false;
-  for (auto& [id, runlist] : card.runlists) {
+  for (auto& [id, runlist] : state.runlists) {
     for (engine::Group* group : runlist.Groups()) {
       for (engine::Channel* channel : group->channels) {
         if (channel->scheduled) {
-          more = card.Read(*channel) || more;
-          more = card.Came(*channel) || more;
+          more = state.Read(*channel) || more;
+          more = state.Came(*channel) || more;
         }
       }
     }
   }
-  card.WakeAll();
+  state.WakeAll();
   return more;
 }
 
 bool Gpu::Ring(ChannelKey key) {
-  engine::Channel* channel = card_->FindChannel(key);
-  if (channel == nullptr || !card_->Read(*channel)) {
+  engine::Channel* channel = state_->FindChannel(key);
+  if (channel == nullptr || !state_->Read(*channel)) {
     return false;
   }
-  channel->group->runlist->Wake(card_->now);
+  channel->group->runlist->Wake(state_->now);
   return true;
 }
 
 // --- Groups and channels.
 
 void Gpu::AddGroup(GroupKey key, RunlistId runlist) {
-  Card& card = *card_;
-  const auto [at, added] = card.groups.try_emplace(key);
+  State& state = *state_;
+  const auto [at, added] = state.groups.try_emplace(key);
   if (!added) {
     return;
   }
   engine::Group& group = at->second;
   group.key = key;
-  group.slice = card.shared.costs.default_slice_ns;
-  group.runlist = &card.runlists.try_emplace(runlist, runlist, card.shared, card.now).first->second;
+  group.slice = state.shared.costs.default_slice_ns;
+  group.runlist =
+      &state.runlists.try_emplace(runlist, runlist, state.shared, state.now).first->second;
   group.runlist->Add(group);
 }
 
 void Gpu::RemoveGroup(GroupKey key) {
-  Card& card = *card_;
-  engine::Group* group = card.FindGroup(key);
+  State& state = *state_;
+  engine::Group* group = state.FindGroup(key);
   if (group == nullptr) {
     return;
   }
-  group->runlist->Remove(*group, card.now);
+  group->runlist->Remove(*group, state.now);
   for (const engine::Channel* channel : group->channels) {
-    card.channels.erase(ChannelKey{channel->key});
+    state.channels.erase(ChannelKey{channel->key});
   }
-  card.groups.erase(key);
+  state.groups.erase(key);
 }
 
 void Gpu::AddChannel(ChannelKey key, GroupKey group_key, const ChannelPlace& place) {
-  Card& card = *card_;
-  engine::Group* group = card.FindGroup(group_key);
+  State& state = *state_;
+  engine::Group* group = state.FindGroup(group_key);
   if (group == nullptr) {
     return;
   }
-  const auto [at, added] = card.channels.try_emplace(key);
+  const auto [at, added] = state.channels.try_emplace(key);
   if (!added) {
     return;
   }
@@ -251,29 +252,29 @@ void Gpu::AddChannel(ChannelKey key, GroupKey group_key, const ChannelPlace& pla
 }
 
 void Gpu::RemoveChannel(ChannelKey key) {
-  if (engine::Channel* channel = card_->FindChannel(key)) {
-    channel->group->runlist->Remove(*channel, card_->now);
-    card_->channels.erase(key);
+  if (engine::Channel* channel = state_->FindChannel(key)) {
+    channel->group->runlist->Remove(*channel, state_->now);
+    state_->channels.erase(key);
   }
 }
 
 // --- Orders.
 
 Time Gpu::Schedule(GroupKey key, bool on) {
-  engine::Group* group = card_->FindGroup(key);
-  return group == nullptr ? Now() : card_->SetScheduled(*group, group->channels, on);
+  engine::Group* group = state_->FindGroup(key);
+  return group == nullptr ? Now() : state_->SetScheduled(*group, group->channels, on);
 }
 
 Time Gpu::ScheduleChannel(ChannelKey key, bool on) {
-  engine::Channel* channel = card_->FindChannel(key);
-  return channel == nullptr ? Now() : card_->SetScheduled(*channel->group, {&channel, 1}, on);
+  engine::Channel* channel = state_->FindChannel(key);
+  return channel == nullptr ? Now() : state_->SetScheduled(*channel->group, {&channel, 1}, on);
 }
 
 Time Gpu::Disable(std::span<const ChannelKey> keys, bool off, bool only_scheduling) {
-  Card& card = *card_;
+  State& state = *state_;
   std::map<GroupKey, engine::Group*> touched;
   for (const ChannelKey key : keys) {
-    engine::Channel* channel = card.FindChannel(key);
+    engine::Channel* channel = state.FindChannel(key);
     if (channel == nullptr) {
       continue;
     }
@@ -283,66 +284,66 @@ Time Gpu::Disable(std::span<const ChannelKey> keys, bool off, bool only_scheduli
       touched[channel->group->key] = channel->group;
     }
   }
-  Time done = card.now;
+  Time done = state.now;
   for (const auto& [key, group] : touched) {
     if (off && !only_scheduling) {
-      done = std::max(done, group->runlist->Leave(*group, card.now));
+      done = std::max(done, group->runlist->Leave(*group, state.now));
     } else if (!off) {
       const bool works = std::ranges::any_of(group->channels, [](const engine::Channel* channel) {
         return channel->MayRun() && channel->HasWork() && !channel->wait;
       });
       if (works && !group->fault) {
-        group->runlist->Show(*group, card.now);
+        group->runlist->Show(*group, state.now);
       }
-      group->runlist->Wake(card.now);
+      group->runlist->Wake(state.now);
     }
   }
   return done;
 }
 
 Time Gpu::Preempt(GroupKey key) {
-  const engine::Group* group = card_->FindGroup(key);
-  return group == nullptr ? Now() : group->runlist->Leave(*group, card_->now);
+  const engine::Group* group = state_->FindGroup(key);
+  return group == nullptr ? Now() : group->runlist->Leave(*group, state_->now);
 }
 
 Time Gpu::Stop(ChannelKey key) {
-  engine::Channel* channel = card_->FindChannel(key);
+  engine::Channel* channel = state_->FindChannel(key);
   if (channel == nullptr || channel->stopped) {
     return Now();
   }
   channel->stopped = true;
   engine::Runlist& runlist = *channel->group->runlist;
-  const Time done = runlist.Leave(*channel->group, card_->now);
+  const Time done = runlist.Leave(*channel->group, state_->now);
   if (channel->scheduled) {
-    runlist.Submit(card_->now);
+    runlist.Submit(state_->now);
   }
   return done;
 }
 
 void Gpu::SetTimeslice(GroupKey key, std::uint64_t timeslice_us) {
-  if (engine::Group* group = card_->FindGroup(key)) {
-    group->runlist->SetSlice(*group, SliceOf(timeslice_us), card_->now);
+  if (engine::Group* group = state_->FindGroup(key)) {
+    group->runlist->SetSlice(*group, SliceOf(timeslice_us), state_->now);
   }
 }
 
 void Gpu::SetInterleave(GroupKey key, Interleave level) {
-  engine::Group* group = card_->FindGroup(key);
+  engine::Group* group = state_->FindGroup(key);
   if (group != nullptr && group->interleave != level) {
     group->interleave = level;
-    group->runlist->Submit(card_->now);
+    group->runlist->Submit(state_->now);
   }
 }
 
 void Gpu::InjectFault(ChannelKey key, Fault fault) {
-  if (engine::Channel* channel = card_->FindChannel(key)) {
-    channel->group->runlist->Fail(*channel, FaultReport{fault, 0}, card_->now);
+  if (engine::Channel* channel = state_->FindChannel(key)) {
+    channel->group->runlist->Fail(*channel, FaultReport{fault, 0}, state_->now);
   }
 }
 
 // --- Accounting.
 
 std::optional<GroupAccounting> Gpu::Group(GroupKey key) const {
-  const engine::Group* group = card_->FindGroup(key);
+  const engine::Group* group = state_->FindGroup(key);
   if (group == nullptr) {
     return std::nullopt;
   }
@@ -365,7 +366,7 @@ std::optional<GroupAccounting> Gpu::Group(GroupKey key) const {
 }
 
 std::optional<ChannelAccounting> Gpu::Channel(ChannelKey key) const {
-  const engine::Channel* channel = card_->FindChannel(key);
+  const engine::Channel* channel = state_->FindChannel(key);
   if (channel == nullptr) {
     return std::nullopt;
   }
@@ -382,24 +383,24 @@ std::optional<ChannelAccounting> Gpu::Channel(ChannelKey key) const {
 }
 
 RunlistAccounting Gpu::Runlist(RunlistId id) const {
-  const auto at = card_->runlists.find(id);
-  return at == card_->runlists.end() ? RunlistAccounting{} : at->second.Accounting();
+  const auto at = state_->runlists.find(id);
+  return at == state_->runlists.end() ? RunlistAccounting{} : at->second.Accounting();
 }
 
 std::vector<Start> Gpu::Starts(std::uint64_t from) const {
-  const std::deque<Start>& log = card_->shared.log;
+  const std::deque<Start>& log = state_->shared.log;
   const auto begin = std::ranges::lower_bound(log, from, {}, &Start::number);
   return {begin, log.end()};
 }
 
 std::vector<Residence> Gpu::Residences(std::uint64_t from) const {
-  const std::deque<Residence>& log = card_->shared.residence_log;
+  const std::deque<Residence>& log = state_->shared.residence_log;
   const auto begin = std::ranges::lower_bound(log, from, {}, &Residence::number);
   return {begin, log.end()};
 }
 
 std::uint64_t Gpu::NextResidence() const {
-  return card_->shared.residences;
+  return state_->shared.residences;
 }
 
 }  // namespace cgpu::sim::engine

@@ -134,10 +134,10 @@ class Gpu {
   [[nodiscard]] std::vector<Residence> Residences(std::uint64_t from) const;
   [[nodiscard]] std::uint64_t NextResidence() const;  // the number that it will have
 
-  class Card;  // private to the engine
+  class State;  // private to the engine
 
  private:
-  std::unique_ptr<Card> card_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace cgpu::sim::engine

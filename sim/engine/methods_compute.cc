@@ -1,7 +1,7 @@
 // The compute classes: launches, data that comes with the methods, reports. clc6c0.h.
 //
 // A launch is a QMD in memory. Its layout is 3.0, and 5.0 for the classes of Blackwell; those that
-// older and other cards know besides are not.
+// older and other GPUs know besides are not.
 #include <algorithm>
 #include <array>
 #include <cstddef>

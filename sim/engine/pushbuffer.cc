@@ -42,7 +42,7 @@ void Fetch(Channel& channel, const Machine& machine, Step& step) {
     return;
   }
   channel.gp_get = (channel.gp_get + 1) % channel.place.gpfifo_entries;
-  // A ring whose USERD went away is not the card's concern.
+  // A ring whose USERD went away is not the GPU's concern.
   static_cast<void>(machine.memory.WriteBlock(channel.place.userd_block,
                                               channel.place.userd_offset + kGpGet,
                                               std::as_bytes(std::span(&channel.gp_get, 1))));

@@ -43,12 +43,12 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
   const UniqueFd memory(memfd_create("cgpu-sim-engines", MFD_CLOEXEC));
   const UniqueFd file(fcntl(memory.get(), F_DUPFD_CLOEXEC, kLowest));
   if (!socket.valid() || !file.valid() || ftruncate(file.get(), sizeof(wire::Shared)) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "making memory for the cards' engines");
+    return ErrnoError(Code::kUnavailable, errno, "making memory for the GPUs' engines");
   }
   void* const shared =
       mmap(nullptr, sizeof(wire::Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (shared == MAP_FAILED) {
-    return ErrnoError(Code::kUnavailable, errno, "mapping memory for the cards' engines");
+    return ErrnoError(Code::kUnavailable, errno, "mapping memory for the GPUs' engines");
   }
   std::vector<std::string> words = {"cgpu-sim", "engine", std::to_string(options.context_switch_us),
                                     std::to_string(options.preempt_us),
@@ -61,7 +61,7 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
   argv.push_back(nullptr);
   const pid_t pid = fork();
   if (pid < 0) {
-    return ErrnoError(Code::kUnavailable, errno, "starting the cards' engines");
+    return ErrnoError(Code::kUnavailable, errno, "starting the GPUs' engines");
   }
   if (pid == 0) {
     BecomeEngine(socket.get(), file.get(), argv.data());
@@ -72,7 +72,7 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
 void GpuLink::Serve(Driver& driver, std::function<std::shared_ptr<Pages>(Block&)> pages) {
   driver_ = &driver;
   pages_ = std::move(pages);
-  driver.SetGpu(this);
+  driver.SetEngines(this);
   std::thread([this] { RunSender(); }).detach();
   std::thread([this] { RunReceiver(); }).detach();
 }
@@ -120,8 +120,8 @@ void GpuLink::Died() {
   int status = 0;
   (void)waitpid(pid_, &status, 0);
   std::fprintf(stderr,
-               "cgpu-sim: the process of the cards' engines (pid %d) ended with wait status 0x%x; "
-               "nothing runs on the cards any more\n",
+               "cgpu-sim: the process of the GPUs' engines (pid %d) ended with wait status 0x%x; "
+               "nothing runs on the GPUs any more\n",
                pid_, static_cast<unsigned>(status));
   const MutexLock lock(mutex_);
   alive_ = false;
@@ -148,7 +148,7 @@ void GpuLink::Receive(std::string_view bytes) {
     faults_[fault->group] = fault->code;
   } else if (const auto sample = wire::As<wire::Sample>(bytes)) {
     const MutexLock lock(mutex_);
-    std::deque<GpuSample>& kept = samples_[static_cast<int>(sample->card)];
+    std::deque<GpuSample>& kept = samples_[static_cast<int>(sample->gpu)];
     kept.push_back(
         {sample->end_ns, sample->length_ns, sample->group, sample->busy_ns, sample->active != 0});
     if (kept.size() > kKeptSamples) {
@@ -169,7 +169,7 @@ void GpuLink::ReceiveAccounting(wire::Kind kind, std::string_view bytes) {
     accounting_.runlists.push_back(*runlist);
   } else if (const auto starts = wire::As<wire::Starts>(bytes)) {
     for (std::uint64_t i = 0; i < starts->count && i < wire::Starts::kMost; ++i) {
-      accounting_.starts.emplace_back(static_cast<int>(starts->card), starts->starts[i]);
+      accounting_.starts.emplace_back(static_cast<int>(starts->gpu), starts->starts[i]);
     }
   } else if (kind == wire::Kind::kAccountingEnd) {
     if (const auto end = wire::As<wire::AccountingEnd>(bytes)) {
@@ -179,7 +179,7 @@ void GpuLink::ReceiveAccounting(wire::Kind kind, std::string_view bytes) {
   }
 }
 
-Result<GpuAccounting> GpuLink::AskAccounting(std::uint64_t starts_from) {
+Result<EngineAccounting> GpuLink::AskAccounting(std::uint64_t starts_from) {
   const MutexLock one(asking_);
   const MutexLock lock(mutex_);
   accounting_ = {};
@@ -189,7 +189,7 @@ Result<GpuAccounting> GpuLink::AskAccounting(std::uint64_t starts_from) {
   const bool answered = WaitFor(ticket, std::chrono::steady_clock::now() + kAccountingTimeout);
   pending_.erase(ticket);
   if (!answered) {
-    return Error{Code::kUnavailable, 0, "the cards' engines do not answer",
+    return Error{Code::kUnavailable, 0, "the GPUs' engines do not answer",
                  "their process may have been stopped; see pid " + std::to_string(pid_)};
   }
   accounting_.alive = alive_;
@@ -207,7 +207,7 @@ bool GpuLink::WaitFor(GpuTicket ticket, std::chrono::steady_clock::time_point un
 
 void GpuLink::AddGroup(const GpuGroupSetup& group) {
   wire::AddGroup message;
-  message.card = static_cast<std::uint32_t>(group.card);
+  message.gpu = static_cast<std::uint32_t>(group.gpu);
   message.key = group.key;
   message.runlist = group.engine_type;
   message.interleave = group.interleave;
@@ -265,13 +265,13 @@ void GpuLink::SetEventBuffer(const GpuEventBuffer& buffer) {
     return;
   }
   wire::EventBuffer message;
-  message.bound = buffer.card >= 0 ? 1 : 0;
+  message.bound = buffer.gpu >= 0 ? 1 : 0;
   message.key = buffer.key;
   message.header = header->id;
   message.records = records->id;
   message.record_bytes = buffer.record_bytes;
   message.record_count = buffer.record_count;
-  message.card = static_cast<std::uint32_t>(std::max(buffer.card, 0));
+  message.gpu = static_cast<std::uint32_t>(std::max(buffer.gpu, 0));
   message.enabled = buffer.enabled ? 1 : 0;
   message.keep_newest = buffer.keep_newest ? 1 : 0;
   message.get = buffer.get;
@@ -345,9 +345,9 @@ GpuPort::Waited GpuLink::Await(GpuTicket ticket, rm::NvU64 timeout_us) {
   return pending_.erase(ticket) == 0 ? Waited::kDone : Waited::kDead;
 }
 
-std::vector<GpuSample> GpuLink::Samples(int card) {
+std::vector<GpuSample> GpuLink::Samples(int gpu) {
   const MutexLock lock(mutex_);
-  const std::deque<GpuSample>& kept = samples_[card];
+  const std::deque<GpuSample>& kept = samples_[gpu];
   return {kept.begin(), kept.end()};
 }
 

@@ -28,12 +28,12 @@
 namespace cgpu::sim {
 
 // The engines' counts; see sim/engine/accounting.h.
-struct GpuAccounting {
+struct EngineAccounting {
   bool alive = false;
   std::vector<wire::GroupAccounting> groups;
   std::vector<wire::ChannelAccounting> channels;
   std::vector<wire::RunlistAccounting> runlists;
-  std::vector<std::pair<int, wire::Start>> starts;  // with its card
+  std::vector<std::pair<int, wire::Start>> starts;  // with its GPU
   std::map<GpuKey, std::uint32_t> faults;           // of groups: NVIDIA's numbers of errors
 };
 
@@ -54,7 +54,7 @@ class GpuLink final : public GpuPort {
   [[nodiscard]] const GpuOptions& Options() const { return options_; }
   [[nodiscard]] pid_t Pid() const { return pid_; }
   // kUnavailable: no answer.
-  [[nodiscard]] Result<GpuAccounting> AskAccounting(std::uint64_t starts_from);
+  [[nodiscard]] Result<EngineAccounting> AskAccounting(std::uint64_t starts_from);
 
   // The driver's messages; see gpu_port.h.
   void AddGroup(const GpuGroupSetup& group) override;
@@ -72,7 +72,7 @@ class GpuLink final : public GpuPort {
   [[nodiscard]] GpuTicket Stop(GpuKey channel) override;
   [[nodiscard]] Waited Await(GpuTicket ticket, rm::NvU64 timeout_us) override;
   void Invalidate(rm::NvU64 space) override;
-  [[nodiscard]] std::vector<GpuSample> Samples(int card) override;
+  [[nodiscard]] std::vector<GpuSample> Samples(int gpu) override;
 
   // Returns whether the engines use the block, and through other files too.
   [[nodiscard]] bool UsesOthers(rm::NvU64 block);
@@ -149,9 +149,9 @@ class GpuLink final : public GpuPort {
   std::set<rm::NvU64> given_ CGPU_GUARDED_BY(mutex_);
   std::map<Ino, File> files_ CGPU_GUARDED_BY(mutex_);
   std::multimap<rm::NvU64, Ino> by_block_ CGPU_GUARDED_BY(mutex_);
-  std::map<int, std::deque<GpuSample>> samples_ CGPU_GUARDED_BY(mutex_);  // by card
+  std::map<int, std::deque<GpuSample>> samples_ CGPU_GUARDED_BY(mutex_);  // by GPU
   std::map<GpuKey, std::uint32_t> faults_ CGPU_GUARDED_BY(mutex_);
-  GpuAccounting accounting_ CGPU_GUARDED_BY(mutex_);  // as they come in
+  EngineAccounting accounting_ CGPU_GUARDED_BY(mutex_);  // as they come in
 };
 
 }  // namespace cgpu::sim

@@ -68,7 +68,8 @@ std::optional<struct stat> AttrOf(const Tree& tree, Ino ino) {
 struct FuseOps::Impl {
   // The kernel writes an inode's pages back by whichever file it has open for writing.
   static std::optional<MapContext> ContextOf(FuseServer& server, Ino ino, std::uint64_t file) {
-    return file == kEngineFile ? server.gpu_->ContextOf(ino) : server.driver_.MapContextOf(file);
+    return file == kEngineFile ? server.engines_->ContextOf(ino)
+                               : server.driver_.MapContextOf(file);
   }
 
   // nullptr: the inode is none of nvidia-uvm's, or no address space.
@@ -135,9 +136,9 @@ struct FuseOps::Impl {
       // Not a program's: nothing hangs on it but the pages of the inode, which must stay.
       file->fh = kEngineFile;
       file->keep_cache = 1;
-      server.gpu_->EngineOpened(ino);
+      server.engines_->EngineOpened(ino);
       if (fuse_reply_open(request, file) != 0) {
-        server.gpu_->EngineReleased(ino);
+        server.engines_->EngineReleased(ino);
       }
       return;
     }
@@ -160,7 +161,7 @@ struct FuseOps::Impl {
     if (IsBarrier(ino)) {
       server.BarrierReleased(ino);
     } else if (DecodeDeviceIno(ino) && file->fh == kEngineFile) {
-      server.gpu_->EngineReleased(ino);
+      server.engines_->EngineReleased(ino);
     } else if (DecodeDeviceIno(ino)) {
       server.open_files_.Remove(ino, file->fh);
       server.driver_.Close(file->fh);

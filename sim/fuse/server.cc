@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kReleaseTimeout{1000};
 FuseServer::FuseServer(Driver& driver, std::string mount_point)
     : driver_(driver),
       mount_point_(std::move(mount_point)),
-      tree_(driver.Cards(), driver.VersionText()),
+      tree_(driver.Gpus(), driver.VersionText()),
       faults_([this](std::uint64_t ticket) { Resume(ticket); },
               [this](std::uint64_t ticket) { return IsKilled(ticket); }) {}
 
@@ -234,15 +234,15 @@ void FuseServer::ForgetManagedPages(FileId file) {
   managed_pages_.erase(file);
 }
 
-void FuseServer::SetGpu(GpuLink* gpu) {
-  gpu_ = gpu;
-  gpu->Serve(driver_, [this](Block& block) { return PagesOf(block); });
+void FuseServer::SetEngines(GpuLink* engines) {
+  engines_ = engines;
+  engines->Serve(driver_, [this](Block& block) { return PagesOf(block); });
 }
 
 // The caller waits for its answer, so its file is still there unless another of its threads has
 // closed it, which the second look tells.
 void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
-  if (gpu_ == nullptr || call.mapped_file == 0) {
+  if (engines_ == nullptr || call.mapped_file == 0) {
     return;
   }
   UniqueFd path = caller.PathOf(call.mapped_fd);
@@ -260,15 +260,15 @@ void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
   // be in the block before the program reads it through this one, and not come later.
   bool others = false;
   driver_.WithBlock(context->block,
-                    [&](const Block& block) { others = gpu_->UsesOthers(block.id); });
+                    [&](const Block& block) { others = engines_->UsesOthers(block.id); });
   if (others) {
     (void)AwaitReleases(kReleaseTimeout);
   }
   driver_.WithBlock(context->block, [&](const Block& block) {
-    gpu_->Mapped(info.stx_ino, std::move(path), *context, block);
+    engines_->Mapped(info.stx_ino, std::move(path), *context, block);
   });
   if (others) {
-    gpu_->Settle();
+    engines_->Settle();
   }
   if (open_files_.Find(info.stx_ino) != call.mapped_file) {
     Unmapped(info.stx_ino);
@@ -276,17 +276,17 @@ void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
 }
 
 void FuseServer::Unmapped(Ino ino) {
-  if (gpu_ != nullptr) {
-    gpu_->Unmapped(ino);
+  if (engines_ != nullptr) {
+    engines_->Unmapped(ino);
   }
 }
 
-void FuseServer::ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out) {
+void FuseServer::ReadSharedData(Ino ino, int gpu, std::size_t at, std::span<std::byte> out) {
   {
     const MutexLock lock(shared_data_mutex_);
     shared_data_files_.insert(ino);
   }
-  const std::vector<std::byte> page = driver_.SharedData(card);
+  const std::vector<std::byte> page = driver_.SharedData(gpu);
   const std::size_t from = std::min(at, page.size());
   std::copy_n(page.begin() + static_cast<std::ptrdiff_t>(from),
               std::min(out.size(), page.size() - from), out.begin());

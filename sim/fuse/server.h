@@ -39,8 +39,8 @@ class FuseServer {
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
 
-  // Sets the engines, if there are any; before Start(). `gpu` outlives the server.
-  void SetGpu(GpuLink* gpu);
+  // Sets the engines, if there are any; before Start(). `engines` outlives the server.
+  void SetEngines(GpuLink* engines);
   // Mounts and serves on threads of its own.
   [[nodiscard]] Result<> Start();
   // Takes the mount away; open files answer ENODEV from when the process ends.
@@ -89,18 +89,20 @@ class FuseServer {
   // no address space. A range holds what an unmapped one left there.
   [[nodiscard]] std::shared_ptr<Pages> ManagedPagesOf(FileId file);
   void ForgetManagedPages(FileId file);
-  [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }
+  [[nodiscard]] bool IsEngine(pid_t tid) const {
+    return engines_ != nullptr && engines_->Pid() == tid;
+  }
   // Note that a program may map memory through this file from now on, and that none does any more.
   void NoteMapping(const Call& call, const ProcCaller& caller);
   void Unmapped(Ino ino);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
   // the sizes change.
-  void ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out);
+  void ReadSharedData(Ino ino, int gpu, std::size_t at, std::span<std::byte> out);
   void ForgetSharedData(Ino ino);
   void RenewSharedData();
 
   Driver& driver_;
-  GpuLink* gpu_ = nullptr;
+  GpuLink* engines_ = nullptr;
   const std::string mount_point_;
   const Tree tree_;
   NodeIdentity node_;  // constant after Start()

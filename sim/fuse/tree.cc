@@ -13,24 +13,24 @@ std::string Hex(unsigned value, int digits) {
 }
 
 // As /proc/driver/nvidia/gpus/<bdf>/information has it (kernel-open/nvidia/nv-procfs.c).
-std::string Information(const Card& card) {
-  return "Model: \t\t " + std::string(card.model->name) +
+std::string Information(const Gpu& gpu) {
+  return "Model: \t\t " + std::string(gpu.model->name) +
          "\n"
          "IRQ:   \t\t " +
-         std::to_string(16 + card.index) +
+         std::to_string(16 + gpu.index) +
          "\n"
          "GPU UUID: \t " +
-         card.UuidText() +
+         gpu.UuidText() +
          "\n"
          "Video BIOS: \t ??.??.??.??.??\n"
          "Bus Type: \t PCIe\n"
          "DMA Size: \t 47 bits\n"
          "DMA Mask: \t 0x7fffffffffff\n"
          "Bus Location: \t " +
-         card.Bdf() +
+         gpu.Bdf() +
          "\n"
          "Device Minor: \t " +
-         std::to_string(card.minor) +
+         std::to_string(gpu.minor) +
          "\n"
          "GPU Firmware: \t N/A\n"
          "GPU Excluded:\t No\n";
@@ -47,14 +47,14 @@ std::optional<DeviceName> DecodeDeviceIno(Ino ino) {
   return DeviceName{static_cast<FileKind>(kind), static_cast<unsigned>(ino >> 40 & 0xFFFFU)};
 }
 
-Tree::Tree(const std::vector<Card>& cards, const std::string& driver_version) {
+Tree::Tree(const std::vector<Gpu>& gpus, const std::string& driver_version) {
   nodes_[kRoot] = TreeNode{};
   const Ino dev = AddFolder(kRoot, "dev");
   AddDevice(dev, "ctl", "nvidiactl", {FileKind::kCtl, kCtlMinor});
   AddDevice(dev, "uvm", "nvidia-uvm", {FileKind::kUvm, 0});
-  for (const Card& card : cards) {
-    const std::string minor = std::to_string(card.minor);
-    AddDevice(dev, "gpu" + minor, "nvidia" + minor, {FileKind::kGpu, card.minor});
+  for (const Gpu& gpu : gpus) {
+    const std::string minor = std::to_string(gpu.minor);
+    AddDevice(dev, "gpu" + minor, "nvidia" + minor, {FileKind::kGpu, gpu.minor});
   }
   const Ino nvidia = AddFolder(AddFolder(AddFolder(kRoot, "proc"), "driver"), "nvidia");
   AddFile(nvidia, "version",
@@ -62,24 +62,24 @@ Tree::Tree(const std::vector<Card>& cards, const std::string& driver_version) {
               "  Simulated by cgpu-sim\n"
               "GCC version:  \n");
   AddFile(nvidia, "params", "");
-  const Ino gpus = AddFolder(nvidia, "gpus");
+  const Ino folder = AddFolder(nvidia, "gpus");
   const Ino pci = AddFolder(AddFolder(AddFolder(AddFolder(kRoot, "sys"), "bus"), "pci"), "devices");
-  for (const Card& card : cards) {
-    AddCard(gpus, pci, card);
+  for (const Gpu& gpu : gpus) {
+    AddGpu(folder, pci, gpu);
   }
 }
 
-void Tree::AddCard(Ino gpus, Ino pci, const Card& card) {
-  AddFile(AddFolder(gpus, card.Bdf()), "information", Information(card));
-  const Ino device = AddFolder(pci, card.Bdf());
+void Tree::AddGpu(Ino folder, Ino pci, const Gpu& gpu) {
+  AddFile(AddFolder(folder, gpu.Bdf()), "information", Information(gpu));
+  const Ino device = AddFolder(pci, gpu.Bdf());
   AddFile(device, "vendor", Hex(0x10DE, 4));
-  AddFile(device, "device", Hex(card.model->pci_device, 4));
-  AddFile(device, "subsystem_vendor", Hex(card.model->pci_subsystem & 0xFFFFU, 4));
-  AddFile(device, "subsystem_device", Hex(card.model->pci_subsystem >> 16, 4));
+  AddFile(device, "device", Hex(gpu.model->pci_device, 4));
+  AddFile(device, "subsystem_vendor", Hex(gpu.model->pci_subsystem & 0xFFFFU, 4));
+  AddFile(device, "subsystem_device", Hex(gpu.model->pci_subsystem >> 16, 4));
   AddFile(device, "class", Hex(0x030200, 6));
   AddFile(device, "revision", Hex(0xA1, 2));
   AddFile(device, "numa_node", "-1\n");
-  AddFile(device, "irq", std::to_string(16 + card.index) + "\n");
+  AddFile(device, "irq", std::to_string(16 + gpu.index) + "\n");
 }
 
 const TreeNode* Tree::Find(Ino ino) const {

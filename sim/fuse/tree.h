@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/model/card.h"
+#include "sim/model/gpu.h"
 #include "sim/model/object.h"
 
 namespace cgpu::sim {
@@ -51,7 +51,7 @@ class Tree {
  public:
   static constexpr Ino kRoot = 1;
 
-  Tree(const std::vector<Card>& cards, const std::string& driver_version);
+  Tree(const std::vector<Gpu>& gpus, const std::string& driver_version);
 
   [[nodiscard]] const TreeNode* Find(Ino ino) const;
   // Returns the entry `name` of folder `parent`; 0 if there is none. For a device file this is the
@@ -69,7 +69,7 @@ class Tree {
   Ino AddFolder(Ino parent, const std::string& name);
   void AddFile(Ino parent, const std::string& name, const std::string& content);
   void AddDevice(Ino dev, const std::string& folder, const std::string& name, DeviceName device);
-  void AddCard(Ino gpus, Ino pci, const Card& card);
+  void AddGpu(Ino folder, Ino pci, const Gpu& gpu);
 
   std::map<Ino, TreeNode> nodes_;
   std::vector<DeviceFileInfo> devices_;

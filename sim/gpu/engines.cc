@@ -47,9 +47,9 @@ Engines::Engines(int socket, const wire::Shared& shared, const GpuOptions& optio
       memory_(socket),
       event_buffers_(
           memory_, [this](engine::GroupKey group) { return OwnerOf(group); },
-          [this](std::uint32_t card) -> const engine::Gpu* {
-            const auto at = cards_.find(card);
-            return at == cards_.end() ? nullptr : at->second.gpu.get();
+          [this](std::uint32_t gpu) -> const engine::Gpu* {
+            const auto at = gpus_.find(gpu);
+            return at == gpus_.end() ? nullptr : at->second.engine.get();
           }) {}
 
 void Engines::Run() {
@@ -79,8 +79,8 @@ void Engines::Look() {
     return;
   }
   bool found = false;
-  for (auto& [index, card] : cards_) {
-    found = card.gpu->Poll() || found;
+  for (auto& [index, gpu] : gpus_) {
+    found = gpu.engine->Poll() || found;
   }
   if (found) {
     last_work_ = Now();
@@ -124,7 +124,7 @@ void Engines::Take(Message& message) {
   } else if (const auto ended = wire::As<wire::RemoveGroup>(message.text)) {
     if (engine::Gpu* const gpu = GpuOf(ended->key)) {
       gpu->RemoveGroup(ended->key);
-      cards_.at(groups_.at(ended->key).card).sampled.erase(ended->key);
+      gpus_.at(groups_.at(ended->key).gpu).sampled.erase(ended->key);
       groups_.erase(ended->key);
     }
     if (groups_.empty()) {
@@ -149,7 +149,7 @@ void Engines::Take(Message& message) {
 
 engine::Gpu* Engines::GpuOf(engine::GroupKey group) {
   const auto found = groups_.find(group);
-  return found == groups_.end() ? nullptr : cards_.at(found->second.card).gpu.get();
+  return found == groups_.end() ? nullptr : gpus_.at(found->second.gpu).engine.get();
 }
 
 std::optional<EventBuffers::Owner> Engines::OwnerOf(engine::GroupKey group) const {
@@ -163,18 +163,18 @@ std::optional<EventBuffers::Owner> Engines::OwnerOf(engine::GroupKey group) cons
 }
 
 void Engines::AddGroup(const wire::AddGroup& group) {
-  Card& card = cards_[group.card];
-  if (card.gpu == nullptr) {
-    card.gpu = std::make_unique<engine::Gpu>(costs_, memory_, *this, Now());
+  Gpu& gpu = gpus_[group.gpu];
+  if (gpu.engine == nullptr) {
+    gpu.engine = std::make_unique<engine::Gpu>(costs_, memory_, *this, Now());
   }
-  groups_[group.key] = Group{group.card, group.pid, group.user};
-  card.runlists[group.runlist] = true;
-  card.gpu->AddGroup(group.key, group.runlist);
+  groups_[group.key] = Group{group.gpu, group.pid, group.user};
+  gpu.runlists[group.runlist] = true;
+  gpu.engine->AddGroup(group.key, group.runlist);
   if (group.timeslice_us != 0) {
-    card.gpu->SetTimeslice(group.key, group.timeslice_us);
+    gpu.engine->SetTimeslice(group.key, group.timeslice_us);
   }
   if (group.interleave != 0) {
-    card.gpu->SetInterleave(group.key, static_cast<engine::Interleave>(group.interleave));
+    gpu.engine->SetInterleave(group.key, static_cast<engine::Interleave>(group.interleave));
   }
 }
 
@@ -184,7 +184,7 @@ void Engines::AddChannel(const wire::AddChannel& message) {
     return;
   }
   Channel& channel = channels_[message.key];
-  channel.card = group->second.card;
+  channel.gpu = group->second.gpu;
   channel.group = message.group;
   channel.errors = message.errors;
   channel.id = static_cast<std::uint32_t>(message.id);
@@ -194,7 +194,7 @@ void Engines::AddChannel(const wire::AddChannel& message) {
   place.gpfifo_entries = message.entries;
   place.userd_block = message.userd;
   place.userd_offset = message.userd_offset;
-  cards_.at(channel.card).gpu->AddChannel(message.key, message.group, place);
+  gpus_.at(channel.gpu).engine->AddChannel(message.key, message.group, place);
 }
 
 void Engines::TakeOrder(const wire::Order& order) {
@@ -221,14 +221,14 @@ Time Engines::Apply(const wire::Order& order) {
     }
     return done;
   }
-  std::map<std::uint32_t, std::vector<std::uint64_t>> by_card;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> by_gpu;
   for (const std::uint64_t key : keys) {
     if (const auto channel = channels_.find(key); channel != channels_.end()) {
-      by_card[channel->second.card].push_back(key);
+      by_gpu[channel->second.gpu].push_back(key);
     }
   }
-  for (const auto& [index, channels] : by_card) {
-    engine::Gpu& gpu = *cards_.at(index).gpu;
+  for (const auto& [index, channels] : by_gpu) {
+    engine::Gpu& gpu = *gpus_.at(index).engine;
     if (order.what == What::kDisable || order.what == What::kEnable) {
       done = std::max(
           done, gpu.Disable(channels, order.what == What::kDisable, order.only_scheduling != 0));
@@ -247,20 +247,20 @@ Time Engines::Apply(const wire::Order& order) {
 bool Engines::Advance(Time now) {
   bool done = true;
   while (done && next_sample_ != 0 && next_sample_ <= now) {
-    done = AdvanceCards(next_sample_);
+    done = AdvanceGpus(next_sample_);
     if (done) {
       TakeSample(next_sample_);
     }
   }
-  done = done && AdvanceCards(now);
+  done = done && AdvanceGpus(now);
   TellFaults();
   return done;
 }
 
-bool Engines::AdvanceCards(Time now) {
+bool Engines::AdvanceGpus(Time now) {
   bool done = true;
-  for (auto& [index, card] : cards_) {
-    done = card.gpu->Advance(now) && done;
+  for (auto& [index, gpu] : gpus_) {
+    done = gpu.engine->Advance(now) && done;
   }
   return done;
 }
@@ -269,14 +269,14 @@ bool Engines::AdvanceCards(Time now) {
 void Engines::TakeSample(Time end) {
   bool any = false;
   for (const auto& [group, owner] : groups_) {
-    Card& card = cards_.at(owner.card);
-    const auto accounting = card.gpu->Group(group);
-    Duration& before = card.sampled[group];
+    Gpu& gpu = gpus_.at(owner.gpu);
+    const auto accounting = gpu.engine->Group(group);
+    Duration& before = gpu.sampled[group];
     if (!accounting || accounting->gpu_time_ns == before) {
       continue;
     }
     wire::Sample sample;
-    sample.card = owner.card;
+    sample.gpu = owner.gpu;
     sample.end_ns = end;
     sample.length_ns = kSample;
     sample.group = group;
@@ -328,8 +328,8 @@ void Engines::TellFaults() {
 
 void Engines::TellDone() {
   Time reached = engine::kNever;
-  for (const auto& [index, card] : cards_) {
-    reached = std::min(reached, card.gpu->Now());
+  for (const auto& [index, gpu] : gpus_) {
+    reached = std::min(reached, gpu.engine->Now());
   }
   std::erase_if(pending_, [&](const Pending& pending) {
     if (pending.at > reached) {
@@ -351,9 +351,9 @@ std::optional<Duration> Engines::Rest(Time now) {
   std::optional<Time> next;
   const auto until = [&next](Time at) { next = next ? std::min(*next, at) : at; };
   bool working = false;
-  for (const auto& [index, card] : cards_) {
-    const auto event = card.gpu->NextEvent();
-    working = working || event.has_value() || card.gpu->Waits();
+  for (const auto& [index, gpu] : gpus_) {
+    const auto event = gpu.engine->NextEvent();
+    working = working || event.has_value() || gpu.engine->Waits();
     if (event) {
       until(*event);
     }

@@ -34,20 +34,20 @@ class Engines final : public engine::GpuEvents {
   void OnInterrupt(engine::RunlistId runlist, engine::ChannelKey channel, engine::Time at) override;
 
  private:
-  struct Card {
-    std::unique_ptr<engine::Gpu> gpu;
+  struct Gpu {
+    std::unique_ptr<engine::Gpu> engine;
     std::map<engine::RunlistId, bool> runlists;
     std::map<engine::GroupKey, engine::Duration> sampled;  // its GPU time at the last sample
   };
   struct Channel {
-    std::uint32_t card = 0;
+    std::uint32_t gpu = 0;
     engine::GroupKey group = 0;
     engine::BlockId errors = 0;
     std::uint32_t id = 0;
     bool scheduled = false;
   };
   struct Group {
-    std::uint32_t card = 0;
+    std::uint32_t gpu = 0;
     std::uint32_t pid = 0;
     std::uint32_t user = 0;
   };
@@ -74,10 +74,10 @@ class Engines final : public engine::GpuEvents {
   [[nodiscard]] engine::Gpu* GpuOf(engine::GroupKey group);
   [[nodiscard]] std::optional<EventBuffers::Owner> OwnerOf(engine::GroupKey group) const;
   void SendAccounting(const wire::AskAccounting& ask);
-  void SendStarts(std::uint32_t card, std::uint64_t from);
+  void SendStarts(std::uint32_t gpu, std::uint64_t from);
   // Returns false if not all that happens up to `now` has been done yet.
   bool Advance(engine::Time now);
-  bool AdvanceCards(engine::Time now);
+  bool AdvanceGpus(engine::Time now);
   void TakeSample(engine::Time end);
   void TellFaults();
   void TellDone();
@@ -91,7 +91,7 @@ class Engines final : public engine::GpuEvents {
   const wire::Shared* const shared_;
   engine::Costs costs_;
   Memory memory_;
-  std::map<std::uint32_t, Card> cards_;
+  std::map<std::uint32_t, Gpu> gpus_;
   std::map<engine::GroupKey, Group> groups_;
   std::map<engine::ChannelKey, Channel> channels_;
   EventBuffers event_buffers_;

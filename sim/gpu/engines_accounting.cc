@@ -5,7 +5,7 @@ namespace cgpu::sim {
 
 void Engines::SendAccounting(const wire::AskAccounting& ask) {
   for (const auto& [group, owner] : groups_) {
-    const auto accounting = cards_.at(owner.card).gpu->Group(group);
+    const auto accounting = gpus_.at(owner.gpu).engine->Group(group);
     if (!accounting) {
       continue;
     }
@@ -20,7 +20,7 @@ void Engines::SendAccounting(const wire::AskAccounting& ask) {
     memory_.Send(wire::Bytes(message));
   }
   for (const auto& [key, channel] : channels_) {
-    const auto accounting = cards_.at(channel.card).gpu->Channel(key);
+    const auto accounting = gpus_.at(channel.gpu).engine->Channel(key);
     if (!accounting) {
       continue;
     }
@@ -34,11 +34,11 @@ void Engines::SendAccounting(const wire::AskAccounting& ask) {
     message.ignored_methods = accounting->ignored_methods;
     memory_.Send(wire::Bytes(message));
   }
-  for (const auto& [index, card] : cards_) {
-    for (const auto& [runlist, used] : card.runlists) {
-      const engine::RunlistAccounting accounting = card.gpu->Runlist(runlist);
+  for (const auto& [index, gpu] : gpus_) {
+    for (const auto& [runlist, used] : gpu.runlists) {
+      const engine::RunlistAccounting accounting = gpu.engine->Runlist(runlist);
       wire::RunlistAccounting message;
-      message.card = index;
+      message.gpu = index;
       message.runlist = runlist;
       message.busy_ns = accounting.busy_ns;
       message.switching_ns = accounting.switching_ns;
@@ -51,13 +51,13 @@ void Engines::SendAccounting(const wire::AskAccounting& ask) {
   memory_.Send(wire::Bytes(wire::AccountingEnd{.key = ask.key}));
 }
 
-void Engines::SendStarts(std::uint32_t card, std::uint64_t from) {
+void Engines::SendStarts(std::uint32_t gpu, std::uint64_t from) {
   if (from == engine::kNever) {
     return;  // nobody wants them
   }
   wire::Starts message;
-  message.card = card;
-  for (const engine::Start& start : cards_.at(card).gpu->Starts(from)) {
+  message.gpu = gpu;
+  for (const engine::Start& start : gpus_.at(gpu).engine->Starts(from)) {
     message.starts[message.count++] = {start.number, start.group, start.visible_ns, start.start_ns,
                                        start.switched ? 1U : 0U};
     if (message.count == wire::Starts::kMost) {

@@ -21,7 +21,7 @@ static_assert(sizeof(Record) == 32);
 }  // namespace
 
 const engine::Gpu* EventBuffers::GpuOfBuffer(const Buffer& buffer) const {
-  return buffer.set.bound == 0 || buffer.set.enabled == 0 ? nullptr : gpu_(buffer.set.card);
+  return buffer.set.bound == 0 || buffer.set.enabled == 0 ? nullptr : gpu_(buffer.set.gpu);
 }
 
 void EventBuffers::Set(const wire::EventBuffer& buffer) {

@@ -26,7 +26,7 @@ class EventBuffers {
   };
   using OwnerOf = std::function<std::optional<Owner>(engine::GroupKey)>;
   // The engines of a GPU; null: it has none yet.
-  using GpuOf = std::function<const engine::Gpu*(std::uint32_t card)>;
+  using GpuOf = std::function<const engine::Gpu*(std::uint32_t gpu)>;
 
   EventBuffers(Memory& memory, OwnerOf owner, GpuOf gpu)
       : memory_(memory), owner_(std::move(owner)), gpu_(std::move(gpu)) {}

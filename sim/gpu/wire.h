@@ -47,7 +47,7 @@ enum class Kind : std::uint32_t {
 struct AddGroup {
   static constexpr Kind kKind = Kind::kAddGroup;
   Kind kind = kKind;
-  std::uint32_t card = 0;
+  std::uint32_t gpu = 0;
   std::uint64_t key = 0;
   std::uint32_t runlist = 0;
   std::uint32_t interleave = 0;
@@ -105,13 +105,13 @@ struct AddChannel {
 struct EventBuffer {
   static constexpr Kind kKind = Kind::kEventBuffer;
   Kind kind = kKind;
-  std::uint32_t bound = 0;  // to the switches of `card`
+  std::uint32_t bound = 0;  // to the switches of `gpu`
   std::uint64_t key = 0;
   std::uint64_t header = 0;   // a block
   std::uint64_t records = 0;  // a block
   std::uint32_t record_bytes = 0;
   std::uint32_t record_count = 0;
-  std::uint32_t card = 0;
+  std::uint32_t gpu = 0;
   std::uint32_t enabled = 0;
   std::uint32_t keep_newest = 0;
   std::uint32_t get = 0;
@@ -174,7 +174,7 @@ struct Fault {
 struct Sample {
   static constexpr Kind kKind = Kind::kSample;
   Kind kind = kKind;
-  std::uint32_t card = 0;
+  std::uint32_t gpu = 0;
   std::uint64_t end_ns = 0;
   std::uint64_t length_ns = 0;
   std::uint64_t group = 0;
@@ -209,7 +209,7 @@ struct ChannelAccounting {
 struct RunlistAccounting {
   static constexpr Kind kKind = Kind::kRunlistAccounting;
   Kind kind = kKind;
-  std::uint32_t card = 0;
+  std::uint32_t gpu = 0;
   std::uint32_t runlist = 0;
   std::uint32_t reserved = 0;
   std::uint64_t busy_ns = 0;
@@ -229,7 +229,7 @@ struct Starts {
   static constexpr std::uint32_t kMost = 256;
   static constexpr Kind kKind = Kind::kStarts;
   Kind kind = kKind;
-  std::uint32_t card = 0;
+  std::uint32_t gpu = 0;
   std::uint64_t count = 0;
   Start starts[kMost] = {};
 };

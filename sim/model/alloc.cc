@@ -17,8 +17,8 @@ struct MapperParams {  // NV_MEMORY_MAPPER_ALLOCATION_PARAMS in class/cl00fe.h: 
   rm::NvU32 maxQueueSize;
 };
 
-// Is this a class that the card must have, and has not?
-bool CardLacksClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
+// Is this a class that the GPU must have, and has not?
+bool GpuLacksClass(const GpuModel& model, ObjectKind kind, rm::NvU32 cls) {
   return (kind == ObjectKind::kChannel || kind == ObjectKind::kUserMode ||
           kind == ObjectKind::kEngine) &&
          !model.chip->Has(cls);
@@ -67,7 +67,7 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
   object.parent = request.parent;
   object.cls = request.cls;
   object.kind = rule->kind;
-  object.card = parent->card;
+  object.gpu = parent->gpu;
   status = Construct(*client, caller, request, object);
   if (status == rm::NV_OK) {
     Link(*client, std::move(object));
@@ -77,8 +77,8 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
 
 NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocRequest& request,
                                 Object& object) {
-  if (object.card >= 0 && CardLacksClass(*cards_[static_cast<std::size_t>(object.card)].model,
-                                         object.kind, object.cls)) {
+  if (object.gpu >= 0 &&
+      GpuLacksClass(*gpus_[static_cast<std::size_t>(object.gpu)].model, object.kind, object.cls)) {
     return rm::NV_ERR_INVALID_CLASS;
   }
   switch (object.kind) {
@@ -100,7 +100,7 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
                                 object);
     case ObjectKind::kUserMode: {
       constexpr rm::NvU64 kUserModeBytes = 65536;
-      object.block = std::make_shared<Block>(next_block_++, object.card, kUserModeBytes, Charge());
+      object.block = std::make_shared<Block>(next_block_++, object.gpu, kUserModeBytes, Charge());
       object.block->registers = true;
       return rm::NV_OK;
     }
@@ -149,20 +149,20 @@ NvStatus DriverModel::ConstructContextShare(Client& client, AllocRequest& reques
 NvStatus DriverModel::ConstructDevice(const CallerView& caller, AllocRequest& request,
                                       Object& object) {
   const auto params = Params<rm::NV0080_ALLOC_PARAMETERS>(request);
-  if (params.deviceId >= cards_.size()) {
+  if (params.deviceId >= gpus_.size()) {
     return rm::NV_ERR_INVALID_CLASS;
   }
-  const Card& card = cards_[params.deviceId];
-  if (!caller.open_minors.contains(card.minor)) {
+  const Gpu& gpu = gpus_[params.deviceId];
+  if (!caller.open_minors.contains(gpu.minor)) {
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
-  object.card = static_cast<int>(card.index);
-  // device_share.c deviceInitClientShare(): the card's global address space, which all such devices
-  // share, one of its own, or that of any client's device of this card.
+  object.gpu = static_cast<int>(gpu.index);
+  // device_share.c deviceInitClientShare(): the GPU's global address space, which all such devices
+  // share, one of its own, or that of any client's device of this GPU.
   if (params.hClientShare == 0) {
-    object.tables = global_tables_[card.index];
+    object.tables = global_tables_[gpu.index];
   } else if (params.hClientShare == request.client) {
-    object.tables = std::make_shared<PageTables>(*memory_[card.index]);
+    object.tables = std::make_shared<PageTables>(*memory_[gpu.index]);
   } else {
     const Client* share = FindClient(params.hClientShare);
     if (share == nullptr) {
@@ -170,7 +170,7 @@ NvStatus DriverModel::ConstructDevice(const CallerView& caller, AllocRequest& re
     }
     const auto device =
         std::find_if(share->objects.begin(), share->objects.end(), [&object](const auto& entry) {
-          return entry.second.kind == ObjectKind::kDevice && entry.second.card == object.card;
+          return entry.second.kind == ObjectKind::kDevice && entry.second.gpu == object.gpu;
         });
     if (device == share->objects.end()) {
       return rm::NV_ERR_OBJECT_NOT_FOUND;

@@ -170,7 +170,7 @@ constexpr rm::NvU32 kGh100Classes[] = {ACCESS_COUNTER_NOTIFY_BUFFER,
 }  // namespace
 
 // Architecture and implementation: src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080mc.h. Numbers of
-// units: NVIDIA's published descriptions of the whole chip (cards have some of them switched off).
+// units: NVIDIA's published descriptions of the whole chip (GPUs have some of them switched off).
 const Chip kGv100{0x140, 0x0, 0x700, 6, 7, 64, 64, 9, 1, 3, 0, kGv100Classes};
 const Chip kTu104{0x160, 0x4, 0x705, 6, 4, 32, 64, 5, 2, 1, 0, kTu104Classes};
 const Chip kGa100{0x170, 0x0, 0x800, 8, 8, 64, 64, 10, 5, 0, 1, kGa100Classes};

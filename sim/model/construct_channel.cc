@@ -15,26 +15,26 @@ rm::NvU32 EngineOf(rm::NvU32 engine_type) {
 
 }  // namespace
 
-rm::NvU32 DriverModel::PoolOf(int card, rm::NvU32 runlist) const {
+rm::NvU32 DriverModel::PoolOf(int gpu, rm::NvU32 runlist) const {
   const bool per_runlist =
-      cards_[static_cast<std::size_t>(card)].model->chip->architecture >= kAmpere;
+      gpus_[static_cast<std::size_t>(gpu)].model->chip->architecture >= kAmpere;
   return per_runlist ? runlist : 0;
 }
 
 // kernel_channel_group.c kchangrpInit_IMPL(): a number, then the buffers.
-NvStatus DriverModel::MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group) {
+NvStatus DriverModel::MakeGroup(int gpu, rm::NvU32 engine_type, std::shared_ptr<Group>* group) {
   const rm::NvU32 engine = EngineOf(engine_type);
-  const auto index = static_cast<std::size_t>(card);
-  auto id = group_ids_[index]->Take(PoolOf(card, engine));
+  const auto index = static_cast<std::size_t>(gpu);
+  auto id = group_ids_[index]->Take(PoolOf(gpu, engine));
   if (id == nullptr) {
     return rm::NV_ERR_NO_FREE_FIFOS;  // kfifoChidMgrAllocChannelGroupHwID()
   }
-  const rm::NvU64 bytes = engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ? GroupBytes(card) : 0;
-  CardMemory& memory = *memory_[index];
+  const rm::NvU64 bytes = engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ? GroupBytes(gpu) : 0;
+  GpuMemory& memory = *memory_[index];
   if (!memory.Take(bytes)) {
     return rm::NV_ERR_NO_MEMORY;
   }
-  *group = std::make_shared<Group>(card, engine, std::move(id), Charge(memory, bytes));
+  *group = std::make_shared<Group>(gpu, engine, std::move(id), Charge(memory, bytes));
   return rm::NV_OK;
 }
 
@@ -51,7 +51,7 @@ NvStatus DriverModel::ConstructVideoEngine(const AllocRequest& request, Object& 
   object.exclusive = Params<VideoParams>(request).prohibitMultipleInstances != 0;
   for (const auto& [handle, client] : clients_) {
     for (const auto& [object_handle, other] : client.objects) {
-      if (other.cls == object.cls && other.card == object.card &&
+      if (other.cls == object.cls && other.gpu == object.gpu &&
           (other.exclusive || object.exclusive)) {
         return rm::NV_ERR_STATE_IN_USE;
       }
@@ -71,7 +71,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
   }
   object.setup.error_handle = params.hObjectError;
   object.original = true;
-  return MakeGroup(object.card, params.engineType, &object.group);
+  return MakeGroup(object.gpu, params.engineType, &object.group);
 }
 
 NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& request,
@@ -90,7 +90,7 @@ NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& reque
   const Group* group = parent.group.get();
   if (parent.kind == ObjectKind::kDevice) {
     // The driver makes a group of its own for it (kernel_channel.c).
-    if (const NvStatus status = MakeGroup(object.card, params.engineType, &object.group);
+    if (const NvStatus status = MakeGroup(object.gpu, params.engineType, &object.group);
         status != rm::NV_OK) {
       return status;
     }
@@ -98,8 +98,8 @@ NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& reque
   }
   SetUpChannel(client, params, parent, object);
   // kernel_fifo.c kfifoChidMgrAllocChid()
-  object.channel_id = channel_ids_[static_cast<std::size_t>(object.card)]->Take(
-      PoolOf(object.card, group->runlist));
+  object.channel_id =
+      channel_ids_[static_cast<std::size_t>(object.gpu)]->Take(PoolOf(object.gpu, group->runlist));
   return object.channel_id == nullptr ? rm::NV_ERR_NO_MEMORY : rm::NV_OK;
 }
 

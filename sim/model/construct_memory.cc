@@ -68,7 +68,7 @@ NvStatus DriverModel::ConstructMemory(Client& client, AllocRequest& request, Obj
     case rm::NV01_MEMORY_LIST_OBJECT:
       return ConstructList(request, object);
     case rm::RM_USER_SHARED_DATA:
-      object.block = shared_data_[static_cast<std::size_t>(object.card)];
+      object.block = shared_data_[static_cast<std::size_t>(object.gpu)];
       return rm::NV_OK;
     case rm::NV_SEMAPHORE_SURFACE: {
       const auto params = Params<NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS>(request);
@@ -82,7 +82,7 @@ NvStatus DriverModel::ConstructMemory(Client& client, AllocRequest& request, Obj
     case rm::NV_MEMORY_FABRIC:
     case rm::NV_MEMORY_MULTICAST_FABRIC:
       // Addresses of an NVLink fabric; memory is attached to them later.
-      return HasFabric(object.card) ? rm::NV_OK : rm::NV_ERR_NOT_SUPPORTED;
+      return HasFabric(object.gpu) ? rm::NV_OK : rm::NV_ERR_NOT_SUPPORTED;
     default:
       return ConstructSystemMemory(request, object);
   }
@@ -103,7 +103,7 @@ NvStatus DriverModel::ConstructVidmem(AllocRequest& request, Object& object) {
   size.flags = params.flags;
   size.alignment = params.alignment;
   const rm::NvU64 bytes = rm::RoundVidmem(size);
-  CardMemory& memory = *memory_[static_cast<std::size_t>(object.card)];
+  GpuMemory& memory = *memory_[static_cast<std::size_t>(object.gpu)];
   if (!memory.Take(bytes)) {
     return rm::NV_ERR_NO_MEMORY;
   }
@@ -113,7 +113,7 @@ NvStatus DriverModel::ConstructVidmem(AllocRequest& request, Object& object) {
   // An address is needed only to be plausible: nothing reads it back.
   params.offset = (next_block_ * rm::kPageHuge) % memory.Total();
   object.block =
-      std::make_shared<Block>(next_block_++, object.card, params.size, Charge(memory, bytes));
+      std::make_shared<Block>(next_block_++, object.gpu, params.size, Charge(memory, bytes));
   object.block->page_size = page;
   object.original = true;
   PutParams(request, params);
@@ -164,11 +164,11 @@ NvStatus DriverModel::ConstructOsDescriptor(AllocRequest& request, Object& objec
   return rm::NV_OK;
 }
 
-// phys_mem.c physmemConstruct(): all memory of the card, whoever has it. It takes none.
+// phys_mem.c physmemConstruct(): all memory of the GPU, whoever has it. It takes none.
 NvStatus DriverModel::ConstructPhysical(AllocRequest& request, Object& object) {
   auto params = Params<NV_PHYSICAL_MEMORY_ALLOCATION_PARAMS>(request);
-  params.memSize = Memory(object.card).Total();
-  object.block = std::make_shared<Block>(next_block_++, object.card, params.memSize, Charge());
+  params.memSize = Memory(object.gpu).Total();
+  object.block = std::make_shared<Block>(next_block_++, object.gpu, params.memSize, Charge());
   object.block->page_size = rm::kPageHuge;
   object.original = true;
   PutParams(request, params);
@@ -188,19 +188,19 @@ NvStatus DriverModel::ConstructList(AllocRequest& request, Object& object) {
       params.pteAdjust >= kSystemPage) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  int card = object.cls == rm::NV01_MEMORY_LIST_SYSTEM ? -1 : object.card;
+  int gpu = object.cls == rm::NV01_MEMORY_LIST_SYSTEM ? -1 : object.gpu;
   if (of_object) {
     Client* owner = FindClient(source == nullptr ? request.client : params.hClient);
     const Object* of = FindObject(*owner, params.hObject);
     if (of == nullptr || of->block == nullptr) {
       return rm::NV_ERR_OBJECT_NOT_FOUND;
     }
-    card = of->block->card;
+    gpu = of->block->gpu;
   }
-  if (params.limit == ~rm::NvU64{0} || (card >= 0 && params.limit >= Memory(object.card).Total())) {
+  if (params.limit == ~rm::NvU64{0} || (gpu >= 0 && params.limit >= Memory(object.gpu).Total())) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  object.block = std::make_shared<Block>(next_block_++, card, params.limit + 1, Charge());
+  object.block = std::make_shared<Block>(next_block_++, gpu, params.limit + 1, Charge());
   object.original = true;
   return rm::NV_OK;
 }

@@ -9,8 +9,8 @@ constexpr rm::NvU32 kKiB = 1024;
 
 }  // namespace
 
-std::optional<rm::NvU32> ContextBufferSize(const CardModel& model, rm::NvU32 engine_id) {
-  // One size for every model but the preemption buffer, which grows with the card.
+std::optional<rm::NvU32> ContextBufferSize(const GpuModel& model, rm::NvU32 engine_id) {
+  // One size for every model but the preemption buffer, which grows with the GPU.
   const rm::NvU32 preempt_mib = model.memory_mib >= 16000 ? 20 : 12;
   switch (engine_id) {
     case rm::kEngineIdGraphics:
@@ -36,11 +36,11 @@ std::optional<rm::NvU32> ContextBufferSize(const CardModel& model, rm::NvU32 eng
   }
 }
 
-rm::NvU32 MaxSubcontexts(const CardModel& model) {
+rm::NvU32 MaxSubcontexts(const GpuModel& model) {
   return model.chip->architecture >= 0x160 ? 64 : 8;
 }
 
-rm::NvU64 ContextGroupBytesOf(const CardModel& model) {
+rm::NvU64 ContextGroupBytesOf(const GpuModel& model) {
   rm::ContextBufferSizes sizes{};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     sizes[i] = ContextBufferSize(model, rm::kGroupContextBuffers[i]).value_or(0);

@@ -8,18 +8,18 @@
 #include <optional>
 
 #include "rm/nv_types.h"
-#include "sim/model/card.h"
+#include "sim/model/gpu.h"
 
 namespace cgpu::sim {
 
 // Returns what NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES answers for an engine id; nullopt:
 // NV_ERR_NOT_SUPPORTED.
-[[nodiscard]] std::optional<rm::NvU32> ContextBufferSize(const CardModel& model,
+[[nodiscard]] std::optional<rm::NvU32> ContextBufferSize(const GpuModel& model,
                                                          rm::NvU32 engine_id);
 // Returns what NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT answers.
-[[nodiscard]] rm::NvU32 MaxSubcontexts(const CardModel& model);
+[[nodiscard]] rm::NvU32 MaxSubcontexts(const GpuModel& model);
 // Returns the bytes that a channel group on the graphics/compute engine takes of the GPU.
-[[nodiscard]] rm::NvU64 ContextGroupBytesOf(const CardModel& model);
+[[nodiscard]] rm::NvU64 ContextGroupBytesOf(const GpuModel& model);
 
 }  // namespace cgpu::sim
 

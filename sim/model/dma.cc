@@ -1,5 +1,5 @@
 // MAP_MEMORY_DMA and UNMAP_MEMORY_DMA: mappings into the GPU's address spaces that the driver makes
-// itself, with page tables on the card.
+// itself, with page tables on the GPU.
 #include <algorithm>
 
 #include "rm/vidmem.h"
@@ -134,12 +134,12 @@ void DriverModel::DropDma(Client& client, Object& object) {
 // vaspace_api.c vaspaceapiConstruct(): an address space of its own, or one that is there.
 NvStatus DriverModel::ConstructSpace(Client& client, rm::NvHandle parent, rm::NvU32 index,
                                      Object& object) {
-  const auto card = static_cast<std::size_t>(object.card);
+  const auto gpu = static_cast<std::size_t>(object.gpu);
   switch (index) {
     case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_NEW:
       break;
     case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_GLOBAL:
-      object.tables = global_tables_[card];
+      object.tables = global_tables_[gpu];
       return rm::NV_OK;
     case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE:
       return ConstructAddresses(client, parent, 0, object);
@@ -148,11 +148,11 @@ NvStatus DriverModel::ConstructSpace(Client& client, rm::NvHandle parent, rm::Nv
     default:
       return rm::NV_ERR_INVALID_STATE;
   }
-  object.tables = std::make_shared<PageTables>(*memory_[card]);
-  if (cards_[card].model->chip->architecture < kTuring) {
+  object.tables = std::make_shared<PageTables>(*memory_[gpu]);
+  if (gpus_[gpu].model->chip->architecture < kTuring) {
     return rm::NV_OK;
   }
-  // gpu_vaspace.c _gvaspaceReserveVaForClientRm(): of the range that the card's firmware manages,
+  // gpu_vaspace.c _gvaspaceReserveVaForClientRm(): of the range that the GPU's firmware manages,
   // where it has some.
   constexpr rm::NvU64 kFirmwareStart = rm::NvU64{1} << 32;
   return object.tables->Map(kFirmwareStart, rm::kPage512M, rm::kPage512M) ? rm::NV_OK

@@ -17,20 +17,20 @@ constexpr rm::NvU64 kSharedDataBytes = 4096;
 
 }  // namespace
 
-DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
-    : cards_(std::move(cards)), abi_(abi), next_linear_address_(rm::NvU64{0x38} << 40) {
-  for (const Card& card : cards_) {
-    memory_.push_back(std::make_unique<CardMemory>(card.memory_bytes));
+DriverModel::DriverModel(std::vector<Gpu> gpus, const rm::Abi& abi)
+    : gpus_(std::move(gpus)), abi_(abi), next_linear_address_(rm::NvU64{0x38} << 40) {
+  for (const Gpu& gpu : gpus_) {
+    memory_.push_back(std::make_unique<GpuMemory>(gpu.memory_bytes));
     global_tables_.push_back(std::make_shared<PageTables>(*memory_.back()));
-    bar1_.push_back(std::make_unique<CardMemory>(card.model->bar1_mib * kMiB));
+    bar1_.push_back(std::make_unique<GpuMemory>(gpu.model->bar1_mib * kMiB));
     channel_ids_.push_back(std::make_unique<ChannelIds>());
     group_ids_.push_back(std::make_unique<ChannelIds>());
-    encoders_.emplace_back(card.model->encoder_sessions);
+    encoders_.emplace_back(gpu.model->encoder_sessions);
     constexpr rm::NvU32 kBusErrors = 5;  // as of a link that has had some
     bus_errors_.push_back(kBusErrors);
     ecc_.emplace_back();
     shared_data_.push_back(std::make_shared<Block>(next_block_++, -1, kSharedDataBytes, Charge()));
-    shared_data_.back()->shared_data_of = static_cast<int>(card.index);
+    shared_data_.back()->shared_data_of = static_cast<int>(gpu.index);
     shared_data_.back()->user_read_only = true;
   }
 }
@@ -49,7 +49,7 @@ void DriverModel::Close(FileId id) {
     return;
   }
   if (!file->registered.empty()) {
-    // A card file that names this one holds it open (nv.c nv_get_file_private()).
+    // A GPU file that names this one holds it open (nv.c nv_get_file_private()).
     file->closed = true;
     return;
   }
@@ -241,12 +241,12 @@ NvStatus DriverModel::FreeOsEvent(rm::NvHandle client, rm::NvU32 fd) {
   return os_events_.erase({client, fd}) != 0 ? rm::NV_OK : rm::NV_ERR_INVALID_EVENT;
 }
 
-rm::NvU64 DriverModel::GroupBytes(int card) const {
-  return ContextGroupBytesOf(*cards_[static_cast<std::size_t>(card)].model);
+rm::NvU64 DriverModel::GroupBytes(int gpu) const {
+  return ContextGroupBytesOf(*gpus_[static_cast<std::size_t>(gpu)].model);
 }
 
-bool DriverModel::HasFabric(int card) const {
-  const Chip* chip = cards_[static_cast<std::size_t>(card < 0 ? 0 : card)].model->chip;
+bool DriverModel::HasFabric(int gpu) const {
+  const Chip* chip = gpus_[static_cast<std::size_t>(gpu < 0 ? 0 : gpu)].model->chip;
   return chip == &kGa100 || chip == &kGh100;
 }
 

@@ -21,8 +21,8 @@
 #include "rm/nv_alloc.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
-#include "sim/model/card.h"
 #include "sim/model/encoder_sessions.h"
+#include "sim/model/gpu.h"
 #include "sim/model/memory.h"
 #include "sim/model/object.h"
 
@@ -119,7 +119,7 @@ struct EccErrors {
   rm::NvU64 corrected = 0;
   rm::NvU64 uncorrected = 0;
 };
-struct CardAccounting {
+struct GpuAccounting {
   rm::NvU64 used_bytes = 0;
   rm::NvU64 page_table_bytes = 0;  // of used_bytes
   rm::NvU64 bar1_bytes = 0;
@@ -140,9 +140,9 @@ struct KernelAccounting {
 };
 struct Accounting {
   KernelAccounting kernel;
-  rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
+  rm::NvU32 longest_idle_us = 0;  // that anybody had a GPU locked for by IDLE_CHANNELS
   rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
-  std::vector<CardAccounting> cards;
+  std::vector<GpuAccounting> gpus;
   std::vector<ClientAccounting> clients;
 };
 
@@ -152,23 +152,21 @@ inline constexpr rm::NvHandle kNoAddressSpace = 0xFFFFFFFF;
 
 class DriverModel {
  public:
-  DriverModel(std::vector<Card> cards, const rm::Abi& abi);
+  DriverModel(std::vector<Gpu> gpus, const rm::Abi& abi);
 
-  [[nodiscard]] const std::vector<Card>& Cards() const { return cards_; }
-  [[nodiscard]] const CardMemory& Memory(int card) const {
-    return *memory_[static_cast<std::size_t>(card)];
+  [[nodiscard]] const std::vector<Gpu>& Gpus() const { return gpus_; }
+  [[nodiscard]] const GpuMemory& Memory(int gpu) const {
+    return *memory_[static_cast<std::size_t>(gpu)];
   }
-  [[nodiscard]] CardMemory& Memory(int card) { return *memory_[static_cast<std::size_t>(card)]; }
-  [[nodiscard]] EncoderSessions& Encoders(int card) {
-    return encoders_[static_cast<std::size_t>(card)];
+  [[nodiscard]] GpuMemory& Memory(int gpu) { return *memory_[static_cast<std::size_t>(gpu)]; }
+  [[nodiscard]] EncoderSessions& Encoders(int gpu) {
+    return encoders_[static_cast<std::size_t>(gpu)];
   }
   // Returns the correctable errors of a GPU's link that nobody has reset.
-  [[nodiscard]] EccErrors& Ecc(int card) { return ecc_[static_cast<std::size_t>(card)]; }
-  [[nodiscard]] rm::NvU32& BusErrors(int card) {
-    return bus_errors_[static_cast<std::size_t>(card)];
-  }
+  [[nodiscard]] EccErrors& Ecc(int gpu) { return ecc_[static_cast<std::size_t>(gpu)]; }
+  [[nodiscard]] rm::NvU32& BusErrors(int gpu) { return bus_errors_[static_cast<std::size_t>(gpu)]; }
   // Returns the channel that a GPU would be running: the first that is scheduled, of any client.
-  [[nodiscard]] std::optional<rm::NvU32> ResidentChannel(int card) const;
+  [[nodiscard]] std::optional<rm::NvU32> ResidentChannel(int gpu) const;
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
   // Open files. Close frees what hung on the file, unless a registered GPU file still holds it.
@@ -207,7 +205,7 @@ class DriverModel {
   [[nodiscard]] NvStatus SetNotification(const Client& client, Object& subdevice, rm::NvU32 index,
                                          rm::NvU32 action) const;
   // Tells all that wait for this event of the GPU. Returns the files on which they are told.
-  std::set<FileId> Notify(int card, rm::NvU32 index, rm::NvU32 info32);
+  std::set<FileId> Notify(int gpu, rm::NvU32 index, rm::NvU32 info32);
   // Takes the oldest event off a file. `more`: whether others are left.
   [[nodiscard]] std::optional<rm::NvUnixEvent> TakeEvent(FileId file, bool* more);
 
@@ -231,17 +229,17 @@ class DriverModel {
   [[nodiscard]] NvStatus ExportOne(Client& client, rm::NvHandle device, rm::NvHandle object,
                                    FileId target);
   [[nodiscard]] NvStatus Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
-                                rm::NvHandle* handle, ObjectKind* kind, bool* on_card);
+                                rm::NvHandle* handle, ObjectKind* kind, bool* on_gpu);
 
   // Exports to a dma-buf that `target` stands for. The client is any that the caller names.
-  [[nodiscard]] NvStatus ExportDmaBuf(rm::NvHandle client, int card, FileId target, unsigned slots,
+  [[nodiscard]] NvStatus ExportDmaBuf(rm::NvHandle client, int gpu, FileId target, unsigned slots,
                                       unsigned index, std::span<const rm::NvHandle> memory);
   // Returns whether it is a control file on which nothing was done.
   [[nodiscard]] bool IsUnused(FileId file) const;
 
-  // Sets the engines. `gpu` outlives the model; none: nothing runs.
-  void SetGpu(GpuPort* gpu) { gpu_ = gpu; }
-  [[nodiscard]] GpuPort* Gpu() const { return gpu_; }
+  // Sets the engines. `engines` outlives the model; none: nothing runs.
+  void SetEngines(GpuPort* engines) { engines_ = engines; }
+  [[nodiscard]] GpuPort* Engines() const { return engines_; }
   // Returns the group of a channel or of a group.
   [[nodiscard]] static Group& GroupOf(Client& client, Object& object);
   // Schedules a channel, or all channels of a group, whichever of its duplicates is named, and
@@ -259,7 +257,7 @@ class DriverModel {
   struct KnownSpace {
     std::weak_ptr<PageTables> tables;
     std::weak_ptr<VaSpace> vaspace;
-    int card = 0;
+    int gpu = 0;
     std::uint64_t told = 0;  // the versions of both, added, that the engines were told of
   };
   [[nodiscard]] const KnownSpace* FindSpace(rm::NvU64 number) const;
@@ -267,32 +265,32 @@ class DriverModel {
   void TellOfSpaces();
 
   // Takes a GPU off the bus, or puts it back.
-  void SetLost(int card, bool lost) {
+  void SetLost(int gpu, bool lost) {
     if (lost) {
-      lost_.insert(card);
+      lost_.insert(gpu);
     } else {
-      lost_.erase(card);
+      lost_.erase(gpu);
     }
   }
-  [[nodiscard]] bool IsLost(int card) const { return lost_.count(card) != 0; }
+  [[nodiscard]] bool IsLost(int gpu) const { return lost_.count(gpu) != 0; }
 
   // Queries.
-  [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int card) const;
-  // Returns the processes with a client that has a device of `card` and, unless 0, an object of
+  [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int gpu) const;
+  // Returns the processes with a client that has a device of `gpu` and, unless 0, an object of
   // `cls`.
-  [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int card, rm::NvU32 cls) const;
+  [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int gpu, rm::NvU32 cls) const;
   [[nodiscard]] Accounting GetAccounting() const;
-  [[nodiscard]] rm::NvU64 GroupBytes(int card) const;
-  [[nodiscard]] const CardMemory& Bar1(int card) const {
-    return *bar1_[static_cast<std::size_t>(card)];
+  [[nodiscard]] rm::NvU64 GroupBytes(int gpu) const;
+  [[nodiscard]] const GpuMemory& Bar1(int gpu) const {
+    return *bar1_[static_cast<std::size_t>(gpu)];
   }
   // Returns whether the GPU is on an NVLink fabric.
-  [[nodiscard]] bool HasFabric(int card) const;
+  [[nodiscard]] bool HasFabric(int gpu) const;
 
  private:
   struct Parent {
     Object* object = nullptr;
-    int card = -1;
+    int gpu = -1;
   };
 
   [[nodiscard]] NvStatus AssignHandle(Client& client, rm::NvHandle* handle);
@@ -330,10 +328,10 @@ class DriverModel {
                            Object& object);
   void PutOnGpu(Client& client, Object& channel);
   void SetScheduled(Client& client, Object& channel, bool on);
-  [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int card);
-  [[nodiscard]] NvStatus MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
+  [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int gpu);
+  [[nodiscard]] NvStatus MakeGroup(int gpu, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
   // Returns the pool that the numbers of a runlist's channels come from.
-  [[nodiscard]] rm::NvU32 PoolOf(int card, rm::NvU32 runlist) const;
+  [[nodiscard]] rm::NvU32 PoolOf(int gpu, rm::NvU32 runlist) const;
   void Link(Client& client, Object object);
   void DropDma(Client& client, Object& object);
   void FreeTree(Client& client, rm::NvHandle handle);
@@ -352,13 +350,13 @@ class DriverModel {
   [[nodiscard]] std::unique_ptr<Charge> TakeBar1(const MapRequest& request, const Block& block);
   [[nodiscard]] NvStatus MakeExported(Client& client, rm::NvHandle object, Exported* exported);
 
-  const std::vector<Card> cards_;
+  const std::vector<Gpu> gpus_;
   const rm::Abi& abi_;
   // Declared before everything that holds a charge. Per GPU:
-  std::vector<std::unique_ptr<CardMemory>> memory_;
+  std::vector<std::unique_ptr<GpuMemory>> memory_;
   // kern_gmmu.c: each GPU has an address space for all clients that name no other.
   std::vector<std::shared_ptr<PageTables>> global_tables_;
-  std::vector<std::unique_ptr<CardMemory>> bar1_;
+  std::vector<std::unique_ptr<GpuMemory>> bar1_;
   std::vector<std::unique_ptr<ChannelIds>> channel_ids_;
   std::vector<std::unique_ptr<ChannelIds>> group_ids_;
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
@@ -366,7 +364,7 @@ class DriverModel {
   std::vector<rm::NvU32> bus_errors_;
   std::vector<EccErrors> ecc_;
   std::set<int> lost_;  // GPUs that have fallen off the bus
-  GpuPort* gpu_ = nullptr;
+  GpuPort* engines_ = nullptr;
   GpuKey next_key_ = 1;
   rm::NvU64 next_space_ = 1;
   std::map<rm::NvU64, KnownSpace> spaces_;

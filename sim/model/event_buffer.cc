@@ -43,8 +43,9 @@ NvStatus DriverModel::ConstructEventBuffer(Client& client, const AllocRequest& r
   object.events->records = records->block;
   object.events->record_bytes = params.recordSize;
   object.events->record_count = params.recordCount;
-  if (gpu_ != nullptr) {
-    object.on_gpu = std::make_shared<OnGpu>(*gpu_, OnGpu::Kind::kEventBuffer, object.events->key);
+  if (engines_ != nullptr) {
+    object.on_gpu =
+        std::make_shared<OnGpu>(*engines_, OnGpu::Kind::kEventBuffer, object.events->key);
   }
   return rm::NV_OK;
 }

@@ -19,7 +19,7 @@ using GpuKey = rm::NvU64;
 using GpuTicket = rm::NvU64;
 
 struct GpuGroupSetup {
-  int card = 0;
+  int gpu = 0;
   GpuKey key = 0;
   rm::NvU32 engine_type = 0;   // NV2080_ENGINE_TYPE_*
   rm::NvU64 timeslice_us = 0;  // 0: the driver's default
@@ -29,7 +29,7 @@ struct GpuGroupSetup {
 };
 
 struct GpuChannelSetup {
-  int card = 0;
+  int gpu = 0;
   GpuKey key = 0;
   GpuKey group = 0;
   rm::NvU64 space = 0;   // DriverModel's number of its address space; 0: it has none
@@ -57,7 +57,7 @@ struct GpuEventBuffer {
   std::weak_ptr<Block> records;
   rm::NvU32 record_bytes = 0;
   rm::NvU32 record_count = 0;
-  int card = -1;  // whose context switches it gets; -1: none's
+  int gpu = -1;  // whose context switches it gets; -1: none's
   bool enabled = false;
   bool keep_newest = false;
   rm::NvU32 get = 0;
@@ -100,7 +100,7 @@ class GpuPort {
   virtual void Invalidate(rm::NvU64 space) = 0;
 
   // Returns the last samples of a GPU, oldest first.
-  [[nodiscard]] virtual std::vector<GpuSample> Samples(int card) = 0;
+  [[nodiscard]] virtual std::vector<GpuSample> Samples(int gpu) = 0;
 };
 
 // Stands for the engines' knowledge of a group, a channel or an event buffer: its end tells them.

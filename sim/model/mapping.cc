@@ -36,20 +36,20 @@ NvStatus DriverModel::CheckMapContext(Client& client, rm::NvHandle device,
 }
 
 // nv-usermap.c nv_add_mapping_context_to_file(): one context per file; video memory through a file
-// of its card, the rest through a control file.
+// of its GPU, the rest through a control file.
 NvStatus DriverModel::AddMapContext(const MapRequest& request, const Object& memory) {
   OpenFile* file = FindFile(request.target);
   if (file == nullptr) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  const bool on_card = memory.block->card >= 0;
-  if (file->kind != (on_card ? FileKind::kGpu : FileKind::kCtl)) {
+  const bool on_gpu = memory.block->gpu >= 0;
+  if (file->kind != (on_gpu ? FileKind::kGpu : FileKind::kCtl)) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   if (file->map) {
     return rm::NV_ERR_STATE_IN_USE;
   }
-  if (on_card && file->minor != cards_[static_cast<std::size_t>(memory.block->card)].minor) {
+  if (on_gpu && file->minor != gpus_[static_cast<std::size_t>(memory.block->gpu)].minor) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   MapContext context;
@@ -63,13 +63,13 @@ NvStatus DriverModel::AddMapContext(const MapRequest& request, const Object& mem
   return rm::NV_OK;
 }
 
-// kern_bus_gm107.c kbusMapFbAperture_GM107(): memory of the card is seen through BAR1, in pages of
+// kern_bus_gm107.c kbusMapFbAperture_GM107(): memory of the GPU is seen through BAR1, in pages of
 // its own size.
 std::unique_ptr<Charge> DriverModel::TakeBar1(const MapRequest& request, const Block& block) {
-  if (block.card < 0 || block.registers) {
+  if (block.gpu < 0 || block.registers) {
     return std::make_unique<Charge>();
   }
-  CardMemory& bar1 = *bar1_[static_cast<std::size_t>(block.card)];
+  GpuMemory& bar1 = *bar1_[static_cast<std::size_t>(block.gpu)];
   const rm::NvU64 from = request.offset / block.page_size * block.page_size;
   const rm::NvU64 bytes = (request.offset + request.length - from + block.page_size - 1) /
                           block.page_size * block.page_size;

@@ -14,11 +14,11 @@
 namespace cgpu::sim {
 
 // Counts the bytes of one GPU. Thread-compatible.
-class CardMemory {
+class GpuMemory {
  public:
-  explicit CardMemory(rm::NvU64 total) : total_(total) {}
-  CardMemory(const CardMemory&) = delete;
-  CardMemory& operator=(const CardMemory&) = delete;
+  explicit GpuMemory(rm::NvU64 total) : total_(total) {}
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
 
   // Changes nothing and returns false when `bytes` are more than what is free.
   [[nodiscard]] bool Take(rm::NvU64 bytes) {
@@ -44,7 +44,7 @@ class Charge {
  public:
   Charge() = default;
   // `memory` must outlive the charge; the bytes are taken already.
-  Charge(CardMemory& memory, rm::NvU64 bytes) : memory_(&memory), bytes_(bytes) {}
+  Charge(GpuMemory& memory, rm::NvU64 bytes) : memory_(&memory), bytes_(bytes) {}
   Charge(Charge&& other) noexcept : memory_(other.memory_), bytes_(other.bytes_) {
     other.memory_ = nullptr;
   }
@@ -60,7 +60,7 @@ class Charge {
   [[nodiscard]] rm::NvU64 Bytes() const { return memory_ == nullptr ? 0 : bytes_; }
 
  private:
-  CardMemory* memory_ = nullptr;
+  GpuMemory* memory_ = nullptr;
   rm::NvU64 bytes_ = 0;
 };
 
@@ -83,11 +83,11 @@ class Pages {
 // One piece of memory, shared by every object that was duplicated from the first and by exports:
 // the driver's memory descriptor. It goes with its last holder.
 struct Block {
-  Block(rm::NvU64 block_id, int on_card, rm::NvU64 block_length, Charge block_charge)
-      : id(block_id), card(on_card), length(block_length), charge(std::move(block_charge)) {}
+  Block(rm::NvU64 block_id, int gpu_index, rm::NvU64 block_length, Charge block_charge)
+      : id(block_id), gpu(gpu_index), length(block_length), charge(std::move(block_charge)) {}
 
   const rm::NvU64 id;      // names its pages
-  const int card;          // index, or -1 for system memory
+  const int gpu;           // index, or -1 for system memory
   const rm::NvU64 length;  // what the driver says its size is
   const Charge charge;
   bool registers = false;  // of the GPU's register space: nothing of its memory
@@ -102,14 +102,14 @@ class OnGpu;
 
 // A channel group with its number and its context buffers on the GPU, shared like a block.
 struct Group {
-  Group(int on_card, rm::NvU32 group_runlist, std::unique_ptr<ChannelIds::Id> group_id,
+  Group(int gpu_index, rm::NvU32 group_runlist, std::unique_ptr<ChannelIds::Id> group_id,
         Charge group_charge)
-      : card(on_card),
+      : gpu(gpu_index),
         runlist(group_runlist),
         id(std::move(group_id)),
         charge(std::move(group_charge)) {}
 
-  const int card;
+  const int gpu;
   const rm::NvU32 runlist;  // the engine type its channels are for
   const std::unique_ptr<ChannelIds::Id> id;
   const Charge charge;

@@ -87,7 +87,7 @@ struct Object {
   rm::NvHandle parent = 0;
   rm::NvU32 cls = 0;
   ObjectKind kind = ObjectKind::kClient;
-  int card = -1;  // of the device above it
+  int gpu = -1;  // of the device above it
   std::set<rm::NvHandle> children;
   std::set<rm::NvHandle> dependants;  // freed with it though not below it
   std::set<rm::NvHandle> depends_on;
@@ -151,7 +151,7 @@ struct Exported {
   std::shared_ptr<VaSpace> vaspace;
   rm::NvU32 cls = 0;
   ObjectKind kind = ObjectKind::kMemory;
-  int card = -1;
+  int gpu = -1;
 };
 
 // The table that OS_UNIX_EXPORT_OBJECT(S)_TO_FD makes in a control file.

@@ -40,13 +40,12 @@ NvStatus DriverModel::SetNotification(const Client& client, Object& subdevice, r
 }
 
 // gpu_rmapi.c gpuNotifySubDeviceEvent_IMPL(), nv.c nv_post_event().
-std::set<FileId> DriverModel::Notify(int card, rm::NvU32 index, rm::NvU32 info32) {
+std::set<FileId> DriverModel::Notify(int gpu, rm::NvU32 index, rm::NvU32 info32) {
   std::set<FileId> told;
   for (auto& [handle, client] : clients_) {
     for (auto& [name, subdevice] : client.objects) {
       const auto action = subdevice.notify.find(index);
-      if (subdevice.card != card || action == subdevice.notify.end() ||
-          action->second == kDisable) {
+      if (subdevice.gpu != gpu || action == subdevice.notify.end() || action->second == kDisable) {
         continue;
       }
       action->second = action->second == kSingle ? rm::NvU32{kDisable} : action->second;

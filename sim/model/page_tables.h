@@ -31,7 +31,7 @@ struct GpuPlace {
 class PageTables {
  public:
   // `memory` must outlive it.
-  explicit PageTables(CardMemory& memory) : memory_(memory) {}
+  explicit PageTables(GpuMemory& memory) : memory_(memory) {}
   PageTables(const PageTables&) = delete;
   PageTables& operator=(const PageTables&) = delete;
   ~PageTables() { memory_.Return(Bytes()); }
@@ -66,7 +66,7 @@ class PageTables {
   };
   using Table = std::pair<unsigned, rm::NvU64>;  // level, index
 
-  CardMemory& memory_;
+  GpuMemory& memory_;
   std::map<Table, std::uint64_t> uses_;
   rm::NvU64 bytes_ = 0;
   rm::NvU64 next_ = rm::NvU64{1} << 32;

@@ -58,8 +58,7 @@ rm::NvU64 NeedCounts::Remove(rm::NvU64 first, rm::NvU64 last) {
   return gone;
 }
 
-PageTree::PageTree(CardMemory& memory, bool hopper)
-    : memory_(memory), directories_(hopper ? 4 : 3) {
+PageTree::PageTree(GpuMemory& memory, bool hopper) : memory_(memory), directories_(hopper ? 4 : 3) {
   for (std::size_t i = 0; i < directories_; ++i) {
     levels_.at(i).shift = kDirectoryShifts.at(i);
   }
@@ -69,7 +68,7 @@ PageTree::PageTree(CardMemory& memory, bool hopper)
 }
 
 PageTree::~PageTree() {
-  memory_.Return(card_bytes_);
+  memory_.Return(gpu_bytes_);
 }
 
 // uvm_page_tree_get_ptes(): the tables on the way down to the one whose entries the pages are.
@@ -110,7 +109,7 @@ void PageTree::Split(rm::NvU64 base, rm::NvU64 length, rm::NvU64 at, rm::NvU64 p
 void PageTree::Take(rm::NvU64 bytes) {
   const rm::NvU64 room = std::min(bytes, memory_.Free() / kBigTableBytes * kBigTableBytes);
   if (memory_.Take(room)) {
-    card_bytes_ += room;
+    gpu_bytes_ += room;
     system_bytes_ += bytes - room;
   } else {
     system_bytes_ += bytes;
@@ -118,11 +117,11 @@ void PageTree::Take(rm::NvU64 bytes) {
 }
 
 void PageTree::Return(rm::NvU64 bytes) {
-  // Which of them lie in system memory is not kept: the latest, which the full card had no room
+  // Which of them lie in system memory is not kept: the latest, which the full GPU had no room
   // for, are taken to go first.
   const rm::NvU64 system = std::min(bytes, system_bytes_);
   system_bytes_ -= system;
-  card_bytes_ -= bytes - system;
+  gpu_bytes_ -= bytes - system;
   memory_.Return(bytes - system);
 }
 

@@ -36,7 +36,7 @@ class NeedCounts {
 class PageTree {
  public:
   // Takes the root. `memory` outlives the tree.
-  PageTree(CardMemory& memory, bool hopper);
+  PageTree(GpuMemory& memory, bool hopper);
   PageTree(const PageTree&) = delete;
   PageTree& operator=(const PageTree&) = delete;
   ~PageTree();
@@ -52,7 +52,7 @@ class PageTree {
 
   void Split(rm::NvU64 base, rm::NvU64 length, rm::NvU64 at, rm::NvU64 page_size);
 
-  [[nodiscard]] rm::NvU64 CardBytes() const { return card_bytes_; }
+  [[nodiscard]] rm::NvU64 GpuBytes() const { return gpu_bytes_; }
   [[nodiscard]] rm::NvU64 SystemBytes() const { return system_bytes_; }
 
  private:
@@ -68,12 +68,12 @@ class PageTree {
   void Take(rm::NvU64 bytes);
   void Return(rm::NvU64 bytes);
 
-  CardMemory& memory_;
+  GpuMemory& memory_;
   std::size_t directories_ = 0;
   std::array<Level, kMaxDirectories> levels_;
   Level small_;  // 4 KiB pages
   Level big_;    // 64 KiB pages
-  rm::NvU64 card_bytes_ = 0;
+  rm::NvU64 gpu_bytes_ = 0;
   rm::NvU64 system_bytes_ = 0;
 };
 

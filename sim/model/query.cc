@@ -7,8 +7,8 @@
 namespace cgpu::sim {
 namespace {
 
-void AddToCard(const Client& client, const Object& object, CardAccounting& card) {
-  card.cuda_limit = card.cuda_limit || object.cuda_limit;
+void AddToGpu(const Client& client, const Object& object, GpuAccounting& gpu) {
+  gpu.cuda_limit = gpu.cuda_limit || object.cuda_limit;
   if (object.kind == ObjectKind::kChannelGroup) {
     GroupAccounting entry;
     entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
@@ -22,7 +22,7 @@ void AddToCard(const Client& client, const Object& object, CardAccounting& card)
     entry.preemptions = object.group->preemptions;
     entry.preemption_mode = object.group->preemption_mode;
     entry.scheduled = object.group->scheduled;
-    card.groups.push_back(entry);
+    gpu.groups.push_back(entry);
   }
   if (object.kind == ObjectKind::kChannel) {
     ChannelAccounting entry;
@@ -35,21 +35,21 @@ void AddToCard(const Client& client, const Object& object, CardAccounting& card)
     entry.scheduled = object.scheduled;
     entry.disabled = object.disabled;
     entry.stopped = object.stopped;
-    card.channels.push_back(entry);
+    gpu.channels.push_back(entry);
   }
 }
 
 }  // namespace
 
 // gpu_rmapi.c _gpuCollectMemInfo().
-MemoryUse DriverModel::UseOf(std::uint32_t tgid, int card) const {
+MemoryUse DriverModel::UseOf(std::uint32_t tgid, int gpu) const {
   MemoryUse use;
   for (const auto& [handle, client] : clients_) {
     if (client.identity.tgid != tgid) {
       continue;
     }
     for (const auto& [object_handle, object] : client.objects) {
-      if (object.block == nullptr || object.block->card != card || object.block->registers) {
+      if (object.block == nullptr || object.block->gpu != gpu || object.block->registers) {
         continue;
       }
       if (object.block.use_count() == 1) {
@@ -65,18 +65,18 @@ MemoryUse DriverModel::UseOf(std::uint32_t tgid, int card) const {
 }
 
 // gpu_rmapi.c gpuGetProcWithObject().
-std::vector<std::uint32_t> DriverModel::ProcessesOn(int card, rm::NvU32 cls) const {
+std::vector<std::uint32_t> DriverModel::ProcessesOn(int gpu, rm::NvU32 cls) const {
   std::vector<std::uint32_t> pids;
   for (const auto& [handle, client] : clients_) {
-    const auto on_card = [card](const auto& entry) {
-      return entry.second.kind == ObjectKind::kSubdevice && entry.second.card == card;
+    const auto is_here = [gpu](const auto& entry) {
+      return entry.second.kind == ObjectKind::kSubdevice && entry.second.gpu == gpu;
     };
-    const auto of_class = [card, cls](const auto& entry) {
+    const auto of_class = [gpu, cls](const auto& entry) {
       return entry.second.kind == ObjectKind::kEngine && entry.second.cls == cls &&
-             entry.second.card == card;
+             entry.second.gpu == gpu;
     };
     const bool listed = cls == rm::NV20_SUBDEVICE_0
-                            ? std::any_of(client.objects.begin(), client.objects.end(), on_card)
+                            ? std::any_of(client.objects.begin(), client.objects.end(), is_here)
                             : std::any_of(client.objects.begin(), client.objects.end(), of_class);
     const std::uint32_t tgid = client.identity.tgid;
     if (listed && std::find(pids.begin(), pids.end(), tgid) == pids.end()) {
@@ -100,10 +100,9 @@ KernelAccounting DriverModel::InKernel() const {
   return kernel;
 }
 
-std::optional<rm::NvU32> DriverModel::ResidentChannel(int card) const {
+std::optional<rm::NvU32> DriverModel::ResidentChannel(int gpu) const {
   const Accounting accounting = GetAccounting();
-  for (const ChannelAccounting& channel :
-       accounting.cards[static_cast<std::size_t>(card)].channels) {
+  for (const ChannelAccounting& channel : accounting.gpus[static_cast<std::size_t>(gpu)].channels) {
     if (channel.scheduled && !channel.disabled && !channel.stopped) {
       return channel.id;
     }
@@ -116,13 +115,13 @@ Accounting DriverModel::GetAccounting() const {
   accounting.longest_idle_us = longest_idle_us_;
   accounting.kernel = InKernel();
   accounting.stray_writes = stray_writes_;
-  accounting.cards.resize(cards_.size());
-  for (std::size_t i = 0; i < cards_.size(); ++i) {
-    accounting.cards[i].used_bytes = memory_[i]->Used();
-    accounting.cards[i].bar1_bytes = bar1_[i]->Total();
-    accounting.cards[i].bar1_used_bytes = bar1_[i]->Used();
-    accounting.cards[i].encoder_sessions = encoders_[i].Taken();
-    accounting.cards[i].ecc = ecc_[i];
+  accounting.gpus.resize(gpus_.size());
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    accounting.gpus[i].used_bytes = memory_[i]->Used();
+    accounting.gpus[i].bar1_bytes = bar1_[i]->Total();
+    accounting.gpus[i].bar1_used_bytes = bar1_[i]->Used();
+    accounting.gpus[i].encoder_sessions = encoders_[i].Taken();
+    accounting.gpus[i].ecc = ecc_[i];
   }
   // A block counts for the client that allocated it; when that object is gone, for the first
   // holder.
@@ -137,11 +136,11 @@ Accounting DriverModel::GetAccounting() const {
           holder.try_emplace(object.block.get(), handle);
         }
       }
-      if (object.card >= 0) {
-        AddToCard(client, object, accounting.cards[static_cast<std::size_t>(object.card)]);
+      if (object.gpu >= 0) {
+        AddToGpu(client, object, accounting.gpus[static_cast<std::size_t>(object.gpu)]);
       }
-      if (object.tables != nullptr && object.card >= 0 && tables.insert(object.tables).second) {
-        accounting.cards[static_cast<std::size_t>(object.card)].page_table_bytes +=
+      if (object.tables != nullptr && object.gpu >= 0 && tables.insert(object.tables).second) {
+        accounting.gpus[static_cast<std::size_t>(object.gpu)].page_table_bytes +=
             object.tables->Bytes();
       }
     }

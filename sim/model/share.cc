@@ -136,7 +136,7 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   Object copy;
   copy.cls = object->cls;
   copy.kind = object->kind;
-  copy.card = object->card;
+  copy.gpu = object->gpu;
   copy.block = object->block;
   copy.group = object->group;
   copy.tables = object->tables;
@@ -262,7 +262,7 @@ NvStatus DriverModel::MakeExported(Client& client, rm::NvHandle handle, Exported
   exported->vaspace = object->vaspace;
   exported->cls = object->cls;
   exported->kind = object->kind;
-  exported->card = object->card;
+  exported->gpu = object->gpu;
   return rm::NV_OK;
 }
 
@@ -277,7 +277,7 @@ NvStatus DriverModel::PrepareExport(Client& client, rm::NvHandle device, FileId 
     return rm::NV_ERR_STATE_IN_USE;
   }
   ExportTable table;
-  table.device_instance = kMaxCards;
+  table.device_instance = kMaxGpus;
   if (device != 0) {
     const Object* object = FindObject(client, device);
     if (object == nullptr) {
@@ -286,7 +286,7 @@ NvStatus DriverModel::PrepareExport(Client& client, rm::NvHandle device, FileId 
     if (object->kind != ObjectKind::kDevice) {
       return rm::NV_ERR_INVALID_PARAMETER;
     }
-    table.device_instance = static_cast<rm::NvU32>(object->card);
+    table.device_instance = static_cast<rm::NvU32>(object->gpu);
   }
   table.slots.resize(slots);
   table.metadata.assign(metadata.begin(), metadata.end());
@@ -330,7 +330,7 @@ NvStatus DriverModel::Export(Client& client, FileId target, unsigned index,
     if (status != rm::NV_OK) {
       return status;
     }
-    if (static_cast<rm::NvU32>(exported.card) != table.device_instance) {
+    if (static_cast<rm::NvU32>(exported.gpu) != table.device_instance) {
       return rm::NV_ERR_INVALID_PARAMETER;
     }
     made[i] = std::move(exported);
@@ -341,7 +341,7 @@ NvStatus DriverModel::Export(Client& client, FileId target, unsigned index,
 
 // rmobjexportimport.c RmImportObject(). A slot with nothing in it is kind kClient and no handle.
 NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
-                             rm::NvHandle* handle, ObjectKind* kind, bool* on_card) {
+                             rm::NvHandle* handle, ObjectKind* kind, bool* on_gpu) {
   OpenFile* file = FindFile(target);
   if (file == nullptr || !file->exports || file->exports->dma_buf) {
     return rm::NV_ERR_INVALID_PARAMETER;
@@ -356,11 +356,11 @@ NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target,
   }
   const Exported& exported = *table.slots[index];
   *kind = exported.kind;
-  *on_card = exported.block != nullptr && exported.block->card >= 0;
+  *on_gpu = exported.block != nullptr && exported.block->gpu >= 0;
   Object copy;
   copy.cls = exported.cls;
   copy.kind = exported.kind;
-  copy.card = exported.card;
+  copy.gpu = exported.gpu;
   copy.block = exported.block;
   copy.group = exported.group;
   copy.tables = exported.tables;
@@ -380,8 +380,8 @@ bool DriverModel::IsUnused(FileId id) const {
 }
 
 // nv-dmabuf.c nv_dma_buf_create() and nv_dma_buf_reuse(); osapi.c RmDmabufVerifyMemHandle(): memory
-// of the card whose file it is.
-NvStatus DriverModel::ExportDmaBuf(rm::NvHandle client_handle, int card, FileId target,
+// of the GPU whose file it is.
+NvStatus DriverModel::ExportDmaBuf(rm::NvHandle client_handle, int gpu, FileId target,
                                    unsigned slots, unsigned index,
                                    std::span<const rm::NvHandle> memory) {
   OpenFile* file = FindFile(target);
@@ -398,14 +398,14 @@ NvStatus DriverModel::ExportDmaBuf(rm::NvHandle client_handle, int card, FileId 
     if (status != rm::NV_OK) {
       return status;
     }
-    if (made[i].block == nullptr || made[i].block->card != card) {
+    if (made[i].block == nullptr || made[i].block->gpu != gpu) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
   }
   if (!file->exports) {
     file->exports.emplace();
     file->exports->dma_buf = true;
-    file->exports->device_instance = static_cast<rm::NvU32>(card);
+    file->exports->device_instance = static_cast<rm::NvU32>(gpu);
     file->exports->slots.resize(slots);
   }
   std::vector<std::optional<Exported>>& into = file->exports->slots;

@@ -10,16 +10,16 @@ UvmRangeAccounting AccountingOf(rm::NvU64 base, const UvmRange& range) {
   accounting.kind = range.kind;
   accounting.base = base;
   accounting.length = range.length;
-  for (const auto& [card, pieces] : range.pieces) {
+  for (const auto& [gpu, pieces] : range.pieces) {
     for (const auto& [at, piece] : pieces) {
       UvmPieceAccounting& entry = accounting.pieces.emplace_back();
       entry.base = at;
       entry.length = piece.length;
-      entry.card = card;
+      entry.gpu = gpu;
       entry.page_size = piece.page_size;
       entry.sparse = piece.block == nullptr;
       if (piece.block != nullptr) {
-        entry.memory_card = piece.block->card;
+        entry.memory_gpu = piece.block->gpu;
         entry.memory_bytes = piece.block->charge.Bytes();
       }
     }
@@ -36,21 +36,21 @@ UvmAccounting UvmModel::GetAccounting() const {
     accounting.file = file;
     accounting.flags = space.flags;
     accounting.pid = space.tgid;
-    accounting.gpus = space.order;
+    accounting.registered = space.order;
     accounting.range_groups = space.groups.size();
-    for (const auto& [card, gpu] : space.gpus) {
-      if (gpu.vaspace == nullptr) {
+    for (const auto& [gpu, registered] : space.gpus) {
+      if (registered.vaspace == nullptr) {
         continue;
       }
-      accounting.vaspaces.push_back(card);
-      accounting.channels += gpu.vaspace->channels.size();
-      UvmCardAccounting& of_file = accounting.cards[card];
-      of_file.table_bytes += gpu.vaspace->tree.CardBytes();
-      of_file.system_table_bytes += gpu.vaspace->tree.SystemBytes();
+      accounting.vaspaces.push_back(gpu);
+      accounting.channels += registered.vaspace->channels.size();
+      UvmGpuAccounting& of_file = accounting.gpus[gpu];
+      of_file.table_bytes += registered.vaspace->tree.GpuBytes();
+      of_file.system_table_bytes += registered.vaspace->tree.SystemBytes();
     }
-    if (space.resident.card >= 0) {
-      accounting.cards[space.resident.card].managed_bytes += space.resident.bytes;
-      accounting.cards[space.resident.card].managed_overcommit += space.resident.overcommit;
+    if (space.resident.gpu >= 0) {
+      accounting.gpus[space.resident.gpu].managed_bytes += space.resident.bytes;
+      accounting.gpus[space.resident.gpu].managed_overcommit += space.resident.overcommit;
     }
     for (const auto& [base, range] : space.managed) {
       accounting.managed.push_back({base, range.length, range.owner.tgid, range.zombie});
@@ -58,8 +58,8 @@ UvmAccounting UvmModel::GetAccounting() const {
     for (const auto& [base, range] : space.ranges) {
       accounting.ranges.push_back(AccountingOf(base, range));
     }
-    for (const auto& [card, of_file] : accounting.cards) {
-      UvmCardAccounting& sum = all.cards[card];
+    for (const auto& [gpu, of_file] : accounting.gpus) {
+      UvmGpuAccounting& sum = all.gpus[gpu];
       sum.managed_bytes += of_file.managed_bytes;
       sum.managed_overcommit += of_file.managed_overcommit;
       sum.table_bytes += of_file.table_bytes;

@@ -12,7 +12,7 @@
 
 namespace cgpu::sim {
 
-struct UvmCardAccounting {
+struct UvmGpuAccounting {
   rm::NvU64 managed_bytes = 0;
   rm::NvU64 managed_overcommit = 0;  // for what found no room, the driver would move other memory
   rm::NvU64 table_bytes = 0;         // page tables on the GPU
@@ -21,10 +21,10 @@ struct UvmCardAccounting {
 struct UvmPieceAccounting {
   rm::NvU64 base = 0;
   rm::NvU64 length = 0;
-  int card = -1;
+  int gpu = -1;
   rm::NvU64 page_size = 0;
   bool sparse = false;
-  int memory_card = -1;        // -1: system memory, or none
+  int memory_gpu = -1;         // -1: system memory, or none
   rm::NvU64 memory_bytes = 0;  // what the memory object it holds takes of its GPU
 };
 struct UvmRangeAccounting {
@@ -47,19 +47,19 @@ struct UvmFileAccounting {
   FileId file = 0;
   rm::NvU64 flags = 0;
   std::uint32_t pid = 0;
-  std::vector<int> gpus;
+  std::vector<int> registered;
   std::vector<int> vaspaces;
   std::size_t channels = 0;
   std::size_t range_groups = 0;
   std::vector<UvmRangeAccounting> ranges;
   std::vector<UvmManagedAccounting> managed;
-  std::map<int, UvmCardAccounting> cards;
+  std::map<int, UvmGpuAccounting> gpus;
 };
 
 struct UvmAccounting {
   std::vector<UvmFileAccounting> files;
   std::vector<UvmRefusedAccounting> refused;  // mmaps that the driver would have refused
-  std::map<int, UvmCardAccounting> cards;     // sums
+  std::map<int, UvmGpuAccounting> gpus;       // sums
 };
 
 }  // namespace cgpu::sim

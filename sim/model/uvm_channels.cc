@@ -22,8 +22,8 @@ bool InvalidPages(rm::NvU64 base, rm::NvU64 length) {
 // uvm_user_channel.c uvm_register_channel(). The descriptor is not looked at.
 NvStatus UvmModel::RegisterChannel(UvmSpace& space, const rm::NvProcessorUuid& uuid,
                                    std::uint32_t tgid, const UvmChannelRequest& request) {
-  const int card = Registered(space, uuid);
-  UvmGpuVaSpace* vaspace = card < 0 ? nullptr : VaSpaceOf(space, card);
+  const int gpu = Registered(space, uuid);
+  UvmGpuVaSpace* vaspace = gpu < 0 ? nullptr : VaSpaceOf(space, gpu);
   if (vaspace == nullptr) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
@@ -35,7 +35,7 @@ NvStatus UvmModel::RegisterChannel(UvmSpace& space, const rm::NvProcessorUuid& u
   if (object == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
-  if (object->kind != ObjectKind::kChannel || object->card != card) {
+  if (object->kind != ObjectKind::kChannel || object->gpu != gpu) {
     return rm::NV_ERR_INVALID_CHANNEL;
   }
   if (!MayDuplicate(*source, *object, tgid)) {
@@ -52,7 +52,7 @@ NvStatus UvmModel::RegisterChannel(UvmSpace& space, const rm::NvProcessorUuid& u
   channel.group =
       object->group != nullptr ? object->group : source->objects.at(object->parent).group;
   if (channel.group != nullptr && channel.group->charge.Bytes() != 0) {
-    const NvStatus status = AddChannelRange(space, card, request, *channel.group, &channel);
+    const NvStatus status = AddChannelRange(space, gpu, request, *channel.group, &channel);
     if (status != rm::NV_OK) {
       return status;
     }
@@ -63,12 +63,12 @@ NvStatus UvmModel::RegisterChannel(UvmSpace& space, const rm::NvProcessorUuid& u
 
 // create_va_ranges(): channels of one group share the ranges of their context buffers, which are
 // taken here for one buffer of 64 KiB pages.
-NvStatus UvmModel::AddChannelRange(UvmSpace& space, int card, const UvmChannelRequest& request,
+NvStatus UvmModel::AddChannelRange(UvmSpace& space, int gpu, const UvmChannelRequest& request,
                                    const Group& group, UvmChannel* channel) {
   if (InvalidPages(request.base, request.length)) {
     return rm::NV_ERR_INVALID_ADDRESS;
   }
-  UvmGpuVaSpace& vaspace = *VaSpaceOf(space, card);
+  UvmGpuVaSpace& vaspace = *VaSpaceOf(space, gpu);
   for (const UvmChannel& known : vaspace.channels) {
     if (known.group.get() == &group) {
       channel->ranges = known.ranges;
@@ -87,7 +87,7 @@ NvStatus UvmModel::AddChannelRange(UvmSpace& space, int card, const UvmChannelRe
   UvmRange& range = space.ranges[base];
   range.kind = UvmRangeKind::kChannel;
   range.length = length;
-  range.card = card;
+  range.gpu = gpu;
   range.users = 1;
   vaspace.tree.Add(base, length, rm::kPageBig);
   channel->ranges.push_back(base);
@@ -105,16 +105,16 @@ void UvmModel::DropChannel(UvmSpace& space, UvmGpuVaSpace& vaspace, const UvmCha
 }
 
 NvStatus UvmModel::UnregisterChannel(UvmSpace& space, rm::NvHandle client, rm::NvHandle handle) {
-  for (auto& [card, gpu] : space.gpus) {
-    if (gpu.vaspace == nullptr) {
+  for (auto& [gpu, registered] : space.gpus) {
+    if (registered.vaspace == nullptr) {
       continue;
     }
-    std::vector<UvmChannel>& channels = gpu.vaspace->channels;
+    std::vector<UvmChannel>& channels = registered.vaspace->channels;
     const auto found = std::find_if(channels.begin(), channels.end(), [&](const UvmChannel& c) {
       return c.client == client && c.channel == handle;
     });
     if (found != channels.end()) {
-      DropChannel(space, *gpu.vaspace, *found);
+      DropChannel(space, *registered.vaspace, *found);
       channels.erase(found);
       return rm::NV_OK;
     }
@@ -134,26 +134,26 @@ NvStatus UvmModel::AllocSemaphorePool(UvmSpace& space, rm::NvU64 base, rm::NvU64
   UvmRange& range = space.ranges[base];
   range.kind = UvmRangeKind::kSemaphorePool;
   range.length = length;
-  for (auto& [card, gpu] : space.gpus) {
-    if (gpu.vaspace != nullptr) {
-      gpu.vaspace->tree.Add(base, length, rm::kPage4K);
+  for (auto& [gpu, registered] : space.gpus) {
+    if (registered.vaspace != nullptr) {
+      registered.vaspace->tree.Add(base, length, rm::kPage4K);
     }
   }
   return rm::NV_OK;
 }
 
-// uvm_map_sked_reflected_range(): exactly one page of the card.
+// uvm_map_sked_reflected_range(): exactly one page of the GPU.
 NvStatus UvmModel::MapDynamicParallelism(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
                                          const rm::NvProcessorUuid& uuid) {
   if (InvalidPages(base, length)) {
     return rm::NV_ERR_INVALID_ADDRESS;
   }
-  const int card = Registered(space, uuid);
-  UvmGpuVaSpace* vaspace = card < 0 ? nullptr : VaSpaceOf(space, card);
+  const int gpu = Registered(space, uuid);
+  UvmGpuVaSpace* vaspace = gpu < 0 ? nullptr : VaSpaceOf(space, gpu);
   if (vaspace == nullptr) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
-  const Chip* chip = driver_.Cards()[static_cast<std::size_t>(card)].model->chip;
+  const Chip* chip = driver_.Gpus()[static_cast<std::size_t>(gpu)].model->chip;
   const bool page = length == rm::kPage4K || length == rm::kPageBig || length == rm::kPageHuge ||
                     (length == rm::kPage512M && chip->architecture >= kAmpere);
   if (!page || base % length != 0) {
@@ -166,27 +166,27 @@ NvStatus UvmModel::MapDynamicParallelism(UvmSpace& space, rm::NvU64 base, rm::Nv
   UvmRange& range = space.ranges[base];
   range.kind = UvmRangeKind::kDynamicParallelism;
   range.length = length;
-  range.card = card;
+  range.gpu = gpu;
   vaspace->tree.Add(base, length, length);
   return rm::NV_OK;
 }
 
-// uvm_api_alloc_device_p2p(): memory of the card for the processor and other devices.
+// uvm_api_alloc_device_p2p(): memory of the GPU for the processor and other devices.
 NvStatus UvmModel::AllocDeviceP2p(UvmSpace& space, const rm::NvProcessorUuid& uuid,
                                   std::uint32_t tgid, const UvmMapRequest& request) {
   if (InvalidPages(request.base + request.offset, request.length)) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  const int card = Registered(space, uuid);
-  if (card < 0) {
+  const int gpu = Registered(space, uuid);
+  if (gpu < 0) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
   std::shared_ptr<Block> block;
-  NvStatus status = Duplicate(space, card, tgid, request, &block);
+  NvStatus status = Duplicate(space, gpu, tgid, request, &block);
   if (status != rm::NV_OK) {
     return status;
   }
-  if (block->card != card || request.offset + request.length > block->length) {
+  if (block->gpu != gpu || request.offset + request.length > block->length) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   status = CheckFree(space, request.base, request.length);
@@ -196,7 +196,7 @@ NvStatus UvmModel::AllocDeviceP2p(UvmSpace& space, const rm::NvProcessorUuid& uu
   UvmRange& range = space.ranges[request.base];
   range.kind = UvmRangeKind::kDeviceP2p;
   range.length = request.length;
-  range.card = card;
+  range.gpu = gpu;
   range.block = std::move(block);
   return rm::NV_OK;
 }

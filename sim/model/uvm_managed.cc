@@ -41,7 +41,7 @@ constexpr rm::NvU64 Up(rm::NvU64 value, rm::NvU64 to) {
   return Down(value + to - 1, to);
 }
 
-// The pages that map a range whose memory is all on the card: as large as their place allows.
+// The pages that map a range whose memory is all on the GPU: as large as their place allows.
 void AddSegments(rm::NvU64 start, rm::NvU64 end, std::vector<UvmSegment>* segments) {
   const auto add = [segments](rm::NvU64 from, rm::NvU64 to, rm::NvU64 page) {
     if (from < to) {
@@ -204,16 +204,16 @@ void UvmModel::CleanUpZombies(UvmSpace& space) {
   Recharge(space);
 }
 
-// All of it counts as being on the first card of the space, in the blocks of 2 MiB that the driver
-// takes from a card (uvm_pmm_gpu.c): no program of the simulation touches it and makes it move.
+// All of it counts as being on the first GPU of the space, in the blocks of 2 MiB that the driver
+// takes from a GPU (uvm_pmm_gpu.c): no program of the simulation touches it and makes it move.
 void UvmModel::Recharge(UvmSpace& space) {
   Uncharge(space);
   if (space.managed.empty() || space.order.empty()) {
     return;
   }
-  const int card = space.order.front();
+  const int gpu = space.order.front();
   UvmResident& resident = space.resident;
-  resident.card = card;
+  resident.gpu = gpu;
   NeedCounts blocks;
   rm::NvU64 bytes = 0;
   for (const auto& [base, range] : space.managed) {
@@ -221,13 +221,13 @@ void UvmModel::Recharge(UvmSpace& space) {
     bytes += blocks.Add(base / rm::kPageHuge, last / rm::kPageHuge) * rm::kPageHuge;
     AddSegments(base, base + range.length, &resident.segments);
   }
-  CardMemory& memory = driver_.Memory(card);
+  GpuMemory& memory = driver_.Memory(gpu);
   const rm::NvU64 room = std::min(bytes, Down(memory.Free(), rm::kPageHuge));
   if (memory.Take(room)) {
     resident.bytes = room;
   }
   resident.overcommit = bytes - resident.bytes;
-  if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, card)) {
+  if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, gpu)) {
     for (const UvmSegment& segment : resident.segments) {
       vaspace->tree.Add(segment.base, segment.length, segment.page_size);
     }
@@ -238,15 +238,15 @@ void UvmModel::Recharge(UvmSpace& space) {
 
 void UvmModel::Uncharge(UvmSpace& space) {
   UvmResident& resident = space.resident;
-  if (resident.card < 0) {
+  if (resident.gpu < 0) {
     return;
   }
-  if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, resident.card)) {
+  if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, resident.gpu)) {
     for (const UvmSegment& segment : resident.segments) {
       vaspace->tree.Remove(segment.base, segment.length, segment.page_size);
     }
   }
-  driver_.Memory(resident.card).Return(resident.bytes);
+  driver_.Memory(resident.gpu).Return(resident.bytes);
   resident = UvmResident{};
 }
 

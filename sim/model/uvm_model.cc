@@ -19,8 +19,8 @@ void UvmModel::Close(FileId file) {
   if (const auto mm = mm_files_.extract(file); !mm.empty()) {
     if (UvmSpace* space = Find(mm.mapped())) {
       space->mm = UvmMm::kReleased;
-      for (const auto& [card, gpu] : space->gpus) {
-        StopChannels(*space, card);
+      for (const auto& [gpu, registered] : space->gpus) {
+        StopChannels(*space, gpu);
       }
     }
     return;
@@ -85,29 +85,29 @@ NvStatus UvmModel::InitializeMm(FileId file, FileId target) {
   return rm::NV_OK;
 }
 
-int UvmModel::CardOf(const rm::NvProcessorUuid& uuid) const {
-  for (const Card& card : driver_.Cards()) {
-    if (std::memcmp(card.uuid.data(), uuid.uuid, sizeof(uuid.uuid)) == 0) {
-      return static_cast<int>(card.index);
+int UvmModel::GpuOf(const rm::NvProcessorUuid& uuid) const {
+  for (const Gpu& gpu : driver_.Gpus()) {
+    if (std::memcmp(gpu.uuid.data(), uuid.uuid, sizeof(uuid.uuid)) == 0) {
+      return static_cast<int>(gpu.index);
     }
   }
   return -1;
 }
 
-rm::NvProcessorUuid UvmModel::UuidOf(int card) const {
+rm::NvProcessorUuid UvmModel::UuidOf(int gpu) const {
   rm::NvProcessorUuid uuid{};
-  const auto& of_card = driver_.Cards()[static_cast<std::size_t>(card)].uuid;
-  std::copy(of_card.begin(), of_card.end(), uuid.uuid);
+  const auto& of_gpu = driver_.Gpus()[static_cast<std::size_t>(gpu)].uuid;
+  std::copy(of_gpu.begin(), of_gpu.end(), uuid.uuid);
   return uuid;
 }
 
 int UvmModel::Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const {
-  const int card = CardOf(uuid);
-  return space.gpus.contains(card) ? card : -1;
+  const int gpu = GpuOf(uuid);
+  return space.gpus.contains(gpu) ? gpu : -1;
 }
 
-UvmGpuVaSpace* UvmModel::VaSpaceOf(UvmSpace& space, int card) {
-  const auto found = space.gpus.find(card);
+UvmGpuVaSpace* UvmModel::VaSpaceOf(UvmSpace& space, int gpu) {
+  const auto found = space.gpus.find(gpu);
   return found == space.gpus.end() ? nullptr : found->second.vaspace.get();
 }
 
@@ -115,58 +115,58 @@ UvmGpuVaSpace* UvmModel::VaSpaceOf(UvmSpace& space, int card) {
 // uvm_va_space_register_gpu(). The handles and the descriptor matter for MIG alone.
 NvStatus UvmModel::RegisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid,
                                const std::set<unsigned>& open_minors) {
-  const int card = CardOf(uuid);
-  if (card < 0) {
+  const int gpu = GpuOf(uuid);
+  if (gpu < 0) {
     return rm::NV_ERR_GPU_UUID_NOT_FOUND;
   }
-  if (!open_minors.contains(driver_.Cards()[static_cast<std::size_t>(card)].minor)) {
+  if (!open_minors.contains(driver_.Gpus()[static_cast<std::size_t>(gpu)].minor)) {
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
-  if (space.gpus.contains(card)) {
+  if (space.gpus.contains(gpu)) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
   if (space.mm == UvmMm::kReleased) {
     return rm::NV_ERR_PAGE_TABLE_NOT_AVAIL;
   }
-  space.gpus[card];
-  space.order.push_back(card);
+  space.gpus[gpu];
+  space.order.push_back(gpu);
   Recharge(space);
   return rm::NV_OK;
 }
 
 NvStatus UvmModel::UnregisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid) {
-  const int card = Registered(space, uuid);
-  if (card < 0) {
+  const int gpu = Registered(space, uuid);
+  if (gpu < 0) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
-  DropGpu(space, card);
+  DropGpu(space, gpu);
   return rm::NV_OK;
 }
 
 // uvm_va_space.c unregister_gpu(): peers go first, and with them what is mapped across.
-void UvmModel::DropGpu(UvmSpace& space, int card) {
+void UvmModel::DropGpu(UvmSpace& space, int gpu) {
   while (true) {
-    const auto peer = std::find_if(
-        space.peers.begin(), space.peers.end(),
-        [card](const auto& pair) { return pair.first == card || pair.second == card; });
+    const auto peer = std::find_if(space.peers.begin(), space.peers.end(), [gpu](const auto& pair) {
+      return pair.first == gpu || pair.second == gpu;
+    });
     if (peer == space.peers.end()) {
       break;
     }
     DropPeers(space, peer->first, peer->second);
   }
-  DropVaSpace(space, card);
+  DropVaSpace(space, gpu);
   for (auto& [base, range] : space.ranges) {
-    // uvm_va_range_unregister_gpu(): memory of the card that others map goes as well.
+    // uvm_va_range_unregister_gpu(): memory of the GPU that others map goes as well.
     for (auto& [on, pieces] : range.pieces) {
-      DropPieces(space, range, on, card);
+      DropPieces(space, range, on, gpu);
     }
   }
-  std::erase_if(space.ranges, [card](const auto& entry) {
-    return entry.second.kind == UvmRangeKind::kDeviceP2p && entry.second.card == card;
+  std::erase_if(space.ranges, [gpu](const auto& entry) {
+    return entry.second.kind == UvmRangeKind::kDeviceP2p && entry.second.gpu == gpu;
   });
   Uncharge(space);
-  space.gpus.erase(card);
-  std::erase(space.order, card);
+  space.gpus.erase(gpu);
+  std::erase(space.order, gpu);
   Recharge(space);
 }
 
@@ -174,8 +174,8 @@ void UvmModel::DropGpu(UvmSpace& space, int card) {
 // driver does not look at the descriptor: any client of the calling process will do.
 NvStatus UvmModel::RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& uuid,
                                    std::uint32_t tgid, rm::NvHandle client, rm::NvHandle vaspace) {
-  const int card = Registered(space, uuid);
-  if (card < 0) {
+  const int gpu = Registered(space, uuid);
+  if (gpu < 0) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
   if (!space.Sharing() && space.mm != UvmMm::kAlive) {
@@ -192,7 +192,7 @@ NvStatus UvmModel::RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& u
   if (object->kind != ObjectKind::kVaSpace) {
     return rm::NV_ERR_INVALID_OBJECT;
   }
-  if (object->card != card) {
+  if (object->gpu != gpu) {
     return rm::NV_ERR_OTHER_DEVICE_FOUND;
   }
   if (!MayDuplicate(*source, *object, tgid)) {
@@ -201,17 +201,17 @@ NvStatus UvmModel::RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& u
   if (!object->vaspace->externally_owned) {
     return rm::NV_ERR_INVALID_FLAGS;
   }
-  UvmGpu& gpu = space.gpus.at(card);
-  if (gpu.vaspace != nullptr || object->vaspace->page_directory_set) {
+  UvmGpu& registered = space.gpus.at(gpu);
+  if (registered.vaspace != nullptr || object->vaspace->page_directory_set) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
   object->vaspace->page_directory_set = true;
-  const Chip* chip = driver_.Cards()[static_cast<std::size_t>(card)].model->chip;
-  gpu.vaspace = std::make_unique<UvmGpuVaSpace>(driver_.Memory(card), chip->architecture >= kHopper,
-                                                object->vaspace);
+  const Chip* chip = driver_.Gpus()[static_cast<std::size_t>(gpu)].model->chip;
+  registered.vaspace = std::make_unique<UvmGpuVaSpace>(
+      driver_.Memory(gpu), chip->architecture >= kHopper, object->vaspace);
   for (const auto& [base, range] : space.ranges) {
     if (range.kind == UvmRangeKind::kSemaphorePool) {
-      gpu.vaspace->tree.Add(base, range.length, rm::kPage4K);
+      registered.vaspace->tree.Add(base, range.length, rm::kPage4K);
     }
   }
   Recharge(space);
@@ -219,35 +219,35 @@ NvStatus UvmModel::RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& u
 }
 
 NvStatus UvmModel::UnregisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& uuid) {
-  const int card = Registered(space, uuid);
-  if (card < 0 || VaSpaceOf(space, card) == nullptr) {
+  const int gpu = Registered(space, uuid);
+  if (gpu < 0 || VaSpaceOf(space, gpu) == nullptr) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
-  DropVaSpace(space, card);
+  DropVaSpace(space, gpu);
   return rm::NV_OK;
 }
 
 // uvm_va_space.c remove_gpu_va_space() and destroy_gpu_va_space().
-void UvmModel::DropVaSpace(UvmSpace& space, int card) {
-  UvmGpuVaSpace* vaspace = VaSpaceOf(space, card);
+void UvmModel::DropVaSpace(UvmSpace& space, int gpu) {
+  UvmGpuVaSpace* vaspace = VaSpaceOf(space, gpu);
   if (vaspace == nullptr) {
     return;
   }
-  StopChannels(space, card);
+  StopChannels(space, gpu);
   for (auto& [base, range] : space.ranges) {
-    DropPieces(space, range, card, kAnyMemory);
-    if (range.kind == UvmRangeKind::kDynamicParallelism && range.card == card) {
-      range.card = -1;  // the range stays, without its entry
+    DropPieces(space, range, gpu, kAnyMemory);
+    if (range.kind == UvmRangeKind::kDynamicParallelism && range.gpu == gpu) {
+      range.gpu = -1;  // the range stays, without its entry
     }
   }
   vaspace->vaspace->page_directory_set = false;
   Uncharge(space);
-  space.gpus.at(card).vaspace.reset();
+  space.gpus.at(gpu).vaspace.reset();
   Recharge(space);
 }
 
-void UvmModel::StopChannels(UvmSpace& space, int card) {
-  if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, card)) {
+void UvmModel::StopChannels(UvmSpace& space, int gpu) {
+  if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, gpu)) {
     for (const UvmChannel& channel : vaspace->channels) {
       DropChannel(space, *vaspace, channel);
     }

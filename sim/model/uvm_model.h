@@ -101,10 +101,10 @@ class UvmModel {
   // Returns the registered GPU of this uuid, -1 for none.
   [[nodiscard]] int Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const;
 
-  [[nodiscard]] rm::NvProcessorUuid UuidOf(int card) const;
+  [[nodiscard]] rm::NvProcessorUuid UuidOf(int gpu) const;
 
   // Returns where an address of this address space leads to on the GPU.
-  [[nodiscard]] std::optional<GpuPlace> Find(const VaSpace& vaspace, int card, rm::NvU64 address);
+  [[nodiscard]] std::optional<GpuPlace> Find(const VaSpace& vaspace, int gpu, rm::NvU64 address);
 
   [[nodiscard]] UvmAccounting GetAccounting() const;
 
@@ -112,8 +112,8 @@ class UvmModel {
   using Pieces = std::map<rm::NvU64, UvmPiece>;
   static constexpr int kAnyMemory = -2;
 
-  [[nodiscard]] int CardOf(const rm::NvProcessorUuid& uuid) const;
-  [[nodiscard]] static UvmGpuVaSpace* VaSpaceOf(UvmSpace& space, int card);
+  [[nodiscard]] int GpuOf(const rm::NvProcessorUuid& uuid) const;
+  [[nodiscard]] static UvmGpuVaSpace* VaSpaceOf(UvmSpace& space, int gpu);
   // Returns whether nvidia-uvm may duplicate the object for a caller in process `tgid`.
   [[nodiscard]] bool MayDuplicate(const Client& source, const Object& object,
                                   std::uint32_t tgid) const;
@@ -122,28 +122,28 @@ class UvmModel {
                                                                          rm::NvU64 at);
   [[nodiscard]] static UvmRange* FindExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
   [[nodiscard]] static NvStatus CheckFree(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
-  [[nodiscard]] NvStatus MapOnCard(UvmSpace& space, UvmRange& range, int card, std::uint32_t tgid,
-                                   const UvmMapRequest& request);
-  [[nodiscard]] NvStatus Duplicate(const UvmSpace& space, int card, std::uint32_t tgid,
+  [[nodiscard]] NvStatus MapOnGpu(UvmSpace& space, UvmRange& range, int gpu, std::uint32_t tgid,
+                                  const UvmMapRequest& request);
+  [[nodiscard]] NvStatus Duplicate(const UvmSpace& space, int gpu, std::uint32_t tgid,
                                    const UvmMapRequest& request, std::shared_ptr<Block>* block);
-  [[nodiscard]] static NvStatus UnmapPieces(UvmSpace& space, UvmRange& range, int card,
+  [[nodiscard]] static NvStatus UnmapPieces(UvmSpace& space, UvmRange& range, int gpu,
                                             rm::NvU64 base, rm::NvU64 length);
-  static void DropPieces(UvmSpace& space, UvmRange& range, int card, int memory_card);
+  static void DropPieces(UvmSpace& space, UvmRange& range, int gpu, int memory_gpu);
   static void DropRange(UvmSpace& space, std::map<rm::NvU64, UvmRange>::iterator range);
-  static void StopChannels(UvmSpace& space, int card);
-  void DropVaSpace(UvmSpace& space, int card);
+  static void StopChannels(UvmSpace& space, int gpu);
+  void DropVaSpace(UvmSpace& space, int gpu);
   [[nodiscard]] static bool OverlapsManaged(const UvmSpace& space, rm::NvU64 base,
                                             rm::NvU64 length);
   static void DropUnseen(FileId file, UvmSpace& space, const UvmSeen& seen);
   void AddSeen(const UvmMapping& mapping);
   void Recharge(UvmSpace& space);
   void Uncharge(UvmSpace& space);
-  [[nodiscard]] static NvStatus AddChannelRange(UvmSpace& space, int card,
+  [[nodiscard]] static NvStatus AddChannelRange(UvmSpace& space, int gpu,
                                                 const UvmChannelRequest& request,
                                                 const Group& group, UvmChannel* channel);
   static void DropChannel(UvmSpace& space, UvmGpuVaSpace& vaspace, const UvmChannel& channel);
   static void DropPeers(UvmSpace& space, int a, int b);
-  void DropGpu(UvmSpace& space, int card);
+  void DropGpu(UvmSpace& space, int gpu);
 
   DriverModel& driver_;
   std::map<FileId, UvmSpace> spaces_;

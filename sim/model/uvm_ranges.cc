@@ -100,15 +100,15 @@ NvStatus UvmModel::CreateExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 len
 
 // uvm_unmap_external_in_range(): pieces are cut at both ends, then what lies within goes. A cut
 // must fall between two pages of the piece.
-NvStatus UvmModel::UnmapPieces(UvmSpace& space, UvmRange& range, int card, rm::NvU64 base,
+NvStatus UvmModel::UnmapPieces(UvmSpace& space, UvmRange& range, int gpu, rm::NvU64 base,
                                rm::NvU64 length) {
-  const auto of_card = range.pieces.find(card);
-  if (of_card == range.pieces.end()) {
+  const auto of_gpu = range.pieces.find(gpu);
+  if (of_gpu == range.pieces.end()) {
     return rm::NV_OK;
   }
-  Pieces& pieces = of_card->second;  // none without a registered GPU VA space
+  Pieces& pieces = of_gpu->second;  // none without a registered GPU VA space
   const rm::NvU64 end = base + length;
-  UvmGpuVaSpace* vaspace = VaSpaceOf(space, card);
+  UvmGpuVaSpace* vaspace = VaSpaceOf(space, gpu);
   const auto cut = [&pieces, vaspace](Pieces::iterator piece, rm::NvU64 at) {
     if (at % piece->second.page_size != 0) {
       return false;
@@ -146,28 +146,28 @@ NvStatus UvmModel::UnmapPieces(UvmSpace& space, UvmRange& range, int card, rm::N
   return rm::NV_OK;
 }
 
-// All pieces that `card` maps, or only those whose memory lies on `memory_card`.
-void UvmModel::DropPieces(UvmSpace& space, UvmRange& range, int card, int memory_card) {
-  const auto of_card = range.pieces.find(card);
-  if (of_card == range.pieces.end()) {
+// All pieces that `gpu` maps, or only those whose memory lies on `memory_gpu`.
+void UvmModel::DropPieces(UvmSpace& space, UvmRange& range, int gpu, int memory_gpu) {
+  const auto of_gpu = range.pieces.find(gpu);
+  if (of_gpu == range.pieces.end()) {
     return;
   }
-  UvmGpuVaSpace* vaspace = VaSpaceOf(space, card);
-  for (auto piece = of_card->second.begin(); piece != of_card->second.end();) {
+  UvmGpuVaSpace* vaspace = VaSpaceOf(space, gpu);
+  for (auto piece = of_gpu->second.begin(); piece != of_gpu->second.end();) {
     const Block* block = piece->second.block.get();
-    if (memory_card != kAnyMemory && (block == nullptr || block->card != memory_card)) {
+    if (memory_gpu != kAnyMemory && (block == nullptr || block->gpu != memory_gpu)) {
       ++piece;
       continue;
     }
     vaspace->tree.Remove(piece->first, piece->second.length, piece->second.page_size);
     ++vaspace->vaspace->version;
-    piece = of_card->second.erase(piece);
+    piece = of_gpu->second.erase(piece);
   }
 }
 
 // nv_gpu_ops.c dupMemory() and uvm_map_external.c set_ext_gpu_map_location(). The duplicate holds
 // the memory whatever becomes of the handle it was made from.
-NvStatus UvmModel::Duplicate(const UvmSpace& space, int card, std::uint32_t tgid,
+NvStatus UvmModel::Duplicate(const UvmSpace& space, int gpu, std::uint32_t tgid,
                              const UvmMapRequest& request, std::shared_ptr<Block>* block) {
   Client* source = driver_.FindClient(request.client);
   if (source == nullptr) {
@@ -183,10 +183,10 @@ NvStatus UvmModel::Duplicate(const UvmSpace& space, int card, std::uint32_t tgid
   if (!MayDuplicate(*source, *object, tgid)) {
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
-  const int owner = object->card;
-  const bool on_card = object->block->card >= 0;
-  const bool reachable = owner == card || !on_card ||
-                         space.peers.contains({std::min(owner, card), std::max(owner, card)});
+  const int owner = object->gpu;
+  const bool on_gpu = object->block->gpu >= 0;
+  const bool reachable =
+      owner == gpu || !on_gpu || space.peers.contains({std::min(owner, gpu), std::max(owner, gpu)});
   if (!space.gpus.contains(owner) || !reachable) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
@@ -195,21 +195,21 @@ NvStatus UvmModel::Duplicate(const UvmSpace& space, int card, std::uint32_t tgid
 }
 
 // uvm_map_external_allocation_on_gpu(). What was mapped there before is gone even when this fails.
-NvStatus UvmModel::MapOnCard(UvmSpace& space, UvmRange& range, int card, std::uint32_t tgid,
-                             const UvmMapRequest& request) {
+NvStatus UvmModel::MapOnGpu(UvmSpace& space, UvmRange& range, int gpu, std::uint32_t tgid,
+                            const UvmMapRequest& request) {
   if (!CanAddress(request.base, request.length)) {
     return rm::NV_ERR_OUT_OF_RANGE;
   }
-  NvStatus status = UnmapPieces(space, range, card, request.base, request.length);
+  NvStatus status = UnmapPieces(space, range, gpu, request.base, request.length);
   if (status != rm::NV_OK) {
     return status;
   }
   UvmPiece piece;
-  status = Duplicate(space, card, tgid, request, &piece.block);
+  status = Duplicate(space, gpu, tgid, request, &piece.block);
   if (status != rm::NV_OK) {
     return status;
   }
-  const Chip* chip = driver_.Cards()[static_cast<std::size_t>(card)].model->chip;
+  const Chip* chip = driver_.Gpus()[static_cast<std::size_t>(gpu)].model->chip;
   const rm::NvU64 alignments =
       piece.block->page_size | request.base | request.length | request.offset;
   piece.page_size = BiggestPageUpTo(alignments & ~(alignments - 1), chip->architecture >= kAmpere);
@@ -223,8 +223,8 @@ NvStatus UvmModel::MapOnCard(UvmSpace& space, UvmRange& range, int card, std::ui
   }
   piece.length = request.length;
   piece.offset = request.offset;
-  VaSpaceOf(space, card)->tree.Add(request.base, request.length, piece.page_size);
-  range.pieces[card].emplace(request.base, std::move(piece));
+  VaSpaceOf(space, gpu)->tree.Add(request.base, request.length, piece.page_size);
+  range.pieces[gpu].emplace(request.base, std::move(piece));
   return rm::NV_OK;
 }
 
@@ -243,30 +243,30 @@ NvStatus UvmModel::MapExternal(UvmSpace& space, std::uint32_t tgid, const UvmMap
   NvStatus status = rm::NV_OK;
   std::set<int> mapped;
   for (const rm::UvmGpuMappingAttributes& attributes : gpus) {
-    const int card = Registered(space, attributes.gpuUuid);
+    const int gpu = Registered(space, attributes.gpuUuid);
     if (InvalidAttributes(attributes)) {
       status = rm::NV_ERR_INVALID_ARGUMENT;
-    } else if (card < 0 || VaSpaceOf(space, card) == nullptr) {
+    } else if (gpu < 0 || VaSpaceOf(space, gpu) == nullptr) {
       status = rm::NV_ERR_INVALID_DEVICE;
     } else {
-      status = MapOnCard(space, *range, card, tgid, request);
+      status = MapOnGpu(space, *range, gpu, tgid, request);
     }
     if (status != rm::NV_OK) {
       break;
     }
-    mapped.insert(card);
+    mapped.insert(gpu);
   }
   if (status != rm::NV_OK) {
-    for (const int card : mapped) {
-      (void)UnmapPieces(space, *range, card, request.base, request.length);
+    for (const int gpu : mapped) {
+      (void)UnmapPieces(space, *range, gpu, request.base, request.length);
     }
   }
   return status;
 }
 
-std::optional<GpuPlace> UvmModel::Find(const VaSpace& vaspace, int card, rm::NvU64 address) {
+std::optional<GpuPlace> UvmModel::Find(const VaSpace& vaspace, int gpu, rm::NvU64 address) {
   for (auto& [file, space] : spaces_) {
-    const UvmGpuVaSpace* registered = VaSpaceOf(space, card);
+    const UvmGpuVaSpace* registered = VaSpaceOf(space, gpu);
     if (registered == nullptr || registered->vaspace.get() != &vaspace) {
       continue;
     }
@@ -274,7 +274,7 @@ std::optional<GpuPlace> UvmModel::Find(const VaSpace& vaspace, int card, rm::NvU
     if (range == space.ranges.end()) {
       return std::nullopt;
     }
-    const auto pieces = range->second.pieces.find(card);
+    const auto pieces = range->second.pieces.find(gpu);
     if (pieces == range->second.pieces.end()) {
       return std::nullopt;
     }
@@ -300,15 +300,15 @@ NvStatus UvmModel::MapSparse(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
   if (range == nullptr) {
     return rm::NV_ERR_INVALID_ADDRESS;
   }
-  const int card = Registered(space, uuid);
-  UvmGpuVaSpace* vaspace = card < 0 ? nullptr : VaSpaceOf(space, card);
+  const int gpu = Registered(space, uuid);
+  UvmGpuVaSpace* vaspace = gpu < 0 ? nullptr : VaSpaceOf(space, gpu);
   if (vaspace == nullptr) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
   if (!CanAddress(base, length)) {
     return rm::NV_ERR_OUT_OF_RANGE;
   }
-  const NvStatus status = UnmapPieces(space, *range, card, base, length);
+  const NvStatus status = UnmapPieces(space, *range, gpu, base, length);
   if (status != rm::NV_OK) {
     return status;
   }
@@ -316,7 +316,7 @@ NvStatus UvmModel::MapSparse(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
   piece.length = length;
   piece.page_size = rm::kPageBig;
   vaspace->tree.Add(base, length, piece.page_size);
-  range->pieces[card].emplace(base, std::move(piece));
+  range->pieces[gpu].emplace(base, std::move(piece));
   return rm::NV_OK;
 }
 
@@ -329,11 +329,11 @@ NvStatus UvmModel::UnmapExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 leng
   if (range == nullptr) {
     return rm::NV_ERR_INVALID_ADDRESS;
   }
-  const int card = Registered(space, uuid);
-  if (card < 0) {
+  const int gpu = Registered(space, uuid);
+  if (gpu < 0) {
     return rm::NV_ERR_INVALID_DEVICE;
   }
-  return UnmapPieces(space, *range, card, base, length);
+  return UnmapPieces(space, *range, gpu, base, length);
 }
 
 // uvm_free(): whole ranges only, and none that mmap made.
@@ -357,16 +357,16 @@ NvStatus UvmModel::FreeAt(UvmSpace& space, rm::NvU64 base) {
 }
 
 void UvmModel::DropRange(UvmSpace& space, std::map<rm::NvU64, UvmRange>::iterator range) {
-  for (auto& [card, gpu] : space.gpus) {
-    DropPieces(space, range->second, card, kAnyMemory);
-    if (gpu.vaspace == nullptr) {
+  for (auto& [gpu, registered] : space.gpus) {
+    DropPieces(space, range->second, gpu, kAnyMemory);
+    if (registered.vaspace == nullptr) {
       continue;
     }
     if (range->second.kind == UvmRangeKind::kSemaphorePool) {
-      gpu.vaspace->tree.Remove(range->first, range->second.length, rm::kPage4K);
+      registered.vaspace->tree.Remove(range->first, range->second.length, rm::kPage4K);
     } else if (range->second.kind == UvmRangeKind::kDynamicParallelism &&
-               range->second.card == card) {
-      gpu.vaspace->tree.Remove(range->first, range->second.length, range->second.length);
+               range->second.gpu == gpu) {
+      registered.vaspace->tree.Remove(range->first, range->second.length, range->second.length);
     }
   }
   space.ranges.erase(range);

@@ -39,7 +39,7 @@ struct UvmRange {
   UvmRangeKind kind = UvmRangeKind::kExternal;
   rm::NvU64 length = 0;
   std::map<int, std::map<rm::NvU64, UvmPiece>> pieces;  // of kExternal: by GPU and base
-  int card = -1;                                        // of kDynamicParallelism and kChannel
+  int gpu = -1;                                         // of kDynamicParallelism and kChannel
   unsigned users = 0;                                   // of kChannel: channels that need it
   std::shared_ptr<Block> block;                         // of kDeviceP2p
 };
@@ -53,7 +53,7 @@ struct UvmChannel {
 
 // A registered GPU VA space.
 struct UvmGpuVaSpace {
-  UvmGpuVaSpace(CardMemory& memory, bool hopper, std::shared_ptr<VaSpace> duplicated)
+  UvmGpuVaSpace(GpuMemory& memory, bool hopper, std::shared_ptr<VaSpace> duplicated)
       : tree(memory, hopper), vaspace(std::move(duplicated)) {}
 
   PageTree tree;
@@ -82,7 +82,7 @@ struct UvmSegment {
 
 // The memory that the managed ranges of a space take of a GPU.
 struct UvmResident {
-  int card = -1;
+  int gpu = -1;
   rm::NvU64 bytes = 0;
   rm::NvU64 overcommit = 0;          // found no room
   std::vector<UvmSegment> segments;  // in the page tables of the GPU

@@ -28,7 +28,7 @@ Group& DriverModel::GroupOf(Client& client, Object& object) {
   return object.group != nullptr ? *object.group : *client.objects.at(object.parent).group;
 }
 
-rm::NvU64 DriverModel::NumberOf(const SpaceOf& space, int card) {
+rm::NvU64 DriverModel::NumberOf(const SpaceOf& space, int gpu) {
   const auto tables = space.tables.lock();
   if (tables == nullptr) {
     return 0;
@@ -38,7 +38,7 @@ rm::NvU64 DriverModel::NumberOf(const SpaceOf& space, int card) {
     KnownSpace known;
     known.tables = space.tables;
     known.vaspace = space.vaspace;
-    known.card = card;
+    known.gpu = gpu;
     known.told = VersionOf(known);
     spaces_.emplace(next_space_++, known);
   }
@@ -50,32 +50,32 @@ void DriverModel::PutOnGpu(Client& client, Object& channel) {
   Group& group = GroupOf(client, channel);
   if (group.on_gpu == nullptr) {
     GpuGroupSetup setup;
-    setup.card = group.card;
+    setup.gpu = group.gpu;
     setup.key = next_key_++;
     setup.engine_type = group.runlist;
     setup.timeslice_us = group.timeslice_us;
     setup.interleave = group.interleave;
     setup.pid = client.identity.tgid;
     setup.user = client.identity.euid;
-    gpu_->AddGroup(setup);
-    group.on_gpu = std::make_shared<OnGpu>(*gpu_, OnGpu::Kind::kGroup, setup.key);
+    engines_->AddGroup(setup);
+    group.on_gpu = std::make_shared<OnGpu>(*engines_, OnGpu::Kind::kGroup, setup.key);
   }
   GpuChannelSetup setup;
-  setup.card = channel.card;
+  setup.gpu = channel.gpu;
   setup.key = next_key_++;
   setup.group = group.on_gpu->Key();
-  setup.space = NumberOf(channel.space, channel.card);
+  setup.space = NumberOf(channel.space, channel.gpu);
   setup.gpfifo = channel.setup.gpfifo;
   setup.entries = channel.setup.entries;
   setup.id = channel.channel_id->Number();
   setup.userd = channel.setup.userd;
   setup.userd_offset = channel.setup.userd_offset;
   setup.errors = channel.setup.errors;
-  gpu_->AddChannel(setup);
-  channel.on_gpu = std::make_shared<OnGpu>(*gpu_, OnGpu::Kind::kChannel, setup.key);
+  engines_->AddChannel(setup);
+  channel.on_gpu = std::make_shared<OnGpu>(*engines_, OnGpu::Kind::kChannel, setup.key);
   if (channel.disabled) {
     const GpuKey key = setup.key;
-    (void)gpu_->Disable(std::span(&key, 1), true, true);
+    (void)engines_->Disable(std::span(&key, 1), true, true);
   }
 }
 
@@ -92,7 +92,7 @@ void DriverModel::SetScheduled(Client& client, Object& channel, bool on) {
   }
   // A ring without entries or without its page of pointers can hold no work.
   const bool may_work = channel.setup.entries != 0 && !channel.setup.userd.expired();
-  if (on && gpu_ != nullptr && channel.on_gpu == nullptr && !channel.stopped && may_work) {
+  if (on && engines_ != nullptr && channel.on_gpu == nullptr && !channel.stopped && may_work) {
     PutOnGpu(client, channel);
   }
 }
@@ -100,7 +100,7 @@ void DriverModel::SetScheduled(Client& client, Object& channel, bool on) {
 GpuTicket DriverModel::ScheduleChannel(Client& client, Object& channel, bool on) {
   SetScheduled(client, channel, on);
   const std::vector<GpuKey> keys = KeysOf(std::array<Object*, 1>{&channel});
-  return keys.empty() || gpu_ == nullptr ? 0 : gpu_->Schedule(keys, on);
+  return keys.empty() || engines_ == nullptr ? 0 : engines_->Schedule(keys, on);
 }
 
 GpuTicket DriverModel::ScheduleGroup(Client& client, Object& group, bool on) {
@@ -123,7 +123,7 @@ GpuTicket DriverModel::ScheduleGroup(Client& client, Object& group, bool on) {
     }
   }
   const std::vector<GpuKey> keys = KeysOf(channels);
-  return keys.empty() || gpu_ == nullptr ? 0 : gpu_->Schedule(keys, on);
+  return keys.empty() || engines_ == nullptr ? 0 : engines_->Schedule(keys, on);
 }
 
 GpuTicket DriverModel::Disable(std::span<Object* const> channels, bool off, bool only_scheduling) {
@@ -131,31 +131,33 @@ GpuTicket DriverModel::Disable(std::span<Object* const> channels, bool off, bool
     channel->disabled = off;
   }
   const std::vector<GpuKey> keys = KeysOf(channels);
-  return keys.empty() || gpu_ == nullptr ? 0 : gpu_->Disable(keys, off, only_scheduling);
+  return keys.empty() || engines_ == nullptr ? 0 : engines_->Disable(keys, off, only_scheduling);
 }
 
 GpuTicket DriverModel::Stop(Object& channel) {
   channel.stopped = true;
   channel.scheduled = false;
-  return channel.on_gpu == nullptr || gpu_ == nullptr ? 0 : gpu_->Stop(channel.on_gpu->Key());
+  return channel.on_gpu == nullptr || engines_ == nullptr ? 0
+                                                          : engines_->Stop(channel.on_gpu->Key());
 }
 
 GpuTicket DriverModel::Preempt(Group& group) {
   ++group.preemptions;
-  return group.on_gpu == nullptr || gpu_ == nullptr ? 0 : gpu_->Preempt(group.on_gpu->Key());
+  return group.on_gpu == nullptr || engines_ == nullptr ? 0
+                                                        : engines_->Preempt(group.on_gpu->Key());
 }
 
 void DriverModel::SetTimeslice(Group& group, rm::NvU64 us) {
   group.timeslice_us = us;
   if (group.on_gpu != nullptr) {
-    gpu_->SetTimeslice(group.on_gpu->Key(), us);
+    engines_->SetTimeslice(group.on_gpu->Key(), us);
   }
 }
 
 void DriverModel::SetInterleave(Group& group, rm::NvU32 level) {
   group.interleave = level;
   if (group.on_gpu != nullptr) {
-    gpu_->SetInterleave(group.on_gpu->Key(), level);
+    engines_->SetInterleave(group.on_gpu->Key(), level);
   }
 }
 
@@ -169,7 +171,7 @@ void DriverModel::TellOfSpaces() {
     const bool gone = space->second.tables.expired();
     const std::uint64_t version = gone ? 0 : VersionOf(space->second);
     if (gone || version != space->second.told) {
-      gpu_->Invalidate(space->first);
+      engines_->Invalidate(space->first);
       space->second.told = version;
     }
     space = gone ? spaces_.erase(space) : std::next(space);

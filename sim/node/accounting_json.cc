@@ -16,9 +16,9 @@ T Of(const std::vector<T>& all, GpuKey key) {
   return key == 0 || found == all.end() ? T() : *found;
 }
 
-json GroupReply(const GroupAccounting& group, const GpuAccounting& gpu) {
-  const wire::GroupAccounting work = Of(gpu.groups, group.key);
-  const auto fault = gpu.faults.find(group.key);
+json GroupReply(const GroupAccounting& group, const EngineAccounting& engines) {
+  const wire::GroupAccounting work = Of(engines.groups, group.key);
+  const auto fault = engines.faults.find(group.key);
   return {{"client", group.client},
           {"handle", group.handle},
           {"copy", group.copy},
@@ -36,11 +36,11 @@ json GroupReply(const GroupAccounting& group, const GpuAccounting& gpu) {
           {"copied_bytes", work.copied_bytes},
           {"slice_ns", work.slice_ns},
           {"running", work.running != 0},
-          {"fault", fault == gpu.faults.end() ? 0 : fault->second}};
+          {"fault", fault == engines.faults.end() ? 0 : fault->second}};
 }
 
-json ChannelReply(const ChannelAccounting& channel, const GpuAccounting& gpu) {
-  const wire::ChannelAccounting work = Of(gpu.channels, channel.key);
+json ChannelReply(const ChannelAccounting& channel, const EngineAccounting& engines) {
+  const wire::ChannelAccounting work = Of(engines.channels, channel.key);
   return {{"client", channel.client},
           {"handle", channel.handle},
           {"pid", channel.pid},
@@ -57,18 +57,18 @@ json ChannelReply(const ChannelAccounting& channel, const GpuAccounting& gpu) {
           {"ignored_methods", work.ignored_methods}};
 }
 
-json CardReply(const Card& card, const CardAccounting& accounting, const GpuAccounting& gpu) {
+json GpuReply(const Gpu& gpu, const GpuAccounting& accounting, const EngineAccounting& engines) {
   json groups = json::array();
   for (const GroupAccounting& group : accounting.groups) {
-    groups.push_back(GroupReply(group, gpu));
+    groups.push_back(GroupReply(group, engines));
   }
   json channels = json::array();
   for (const ChannelAccounting& channel : accounting.channels) {
-    channels.push_back(ChannelReply(channel, gpu));
+    channels.push_back(ChannelReply(channel, engines));
   }
   json runlists = json::array();
-  for (const wire::RunlistAccounting& runlist : gpu.runlists) {
-    if (runlist.card == card.index) {
+  for (const wire::RunlistAccounting& runlist : engines.runlists) {
+    if (runlist.gpu == gpu.index) {
       runlists.push_back({{"runlist", runlist.runlist},
                           {"busy_ns", runlist.busy_ns},
                           {"switching_ns", runlist.switching_ns},
@@ -77,8 +77,8 @@ json CardReply(const Card& card, const CardAccounting& accounting, const GpuAcco
     }
   }
   json starts = json::array();
-  for (const auto& [on, start] : gpu.starts) {
-    if (on == static_cast<int>(card.index)) {
+  for (const auto& [on, start] : engines.starts) {
+    if (on == static_cast<int>(gpu.index)) {
       starts.push_back({{"number", start.number},
                         {"group", start.group},
                         {"visible_ns", start.visible_ns},
@@ -86,10 +86,10 @@ json CardReply(const Card& card, const CardAccounting& accounting, const GpuAcco
                         {"switched", start.switched != 0}});
     }
   }
-  return {{"index", card.index},
-          {"uuid", card.UuidText()},
-          {"model", card.model->key},
-          {"memory_bytes", card.memory_bytes},
+  return {{"index", gpu.index},
+          {"uuid", gpu.UuidText()},
+          {"model", gpu.model->key},
+          {"memory_bytes", gpu.memory_bytes},
           {"used_bytes", accounting.used_bytes},
           {"bar1_bytes", accounting.bar1_bytes},
           {"bar1_used_bytes", accounting.bar1_used_bytes},
@@ -124,11 +124,11 @@ json RangeReply(const UvmRangeAccounting& range) {
   for (const UvmPieceAccounting& piece : range.pieces) {
     json entry = {{"base", piece.base},
                   {"length", piece.length},
-                  {"gpu", piece.card},
+                  {"gpu", piece.gpu},
                   {"page_size", piece.page_size},
                   {"sparse", piece.sparse}};
     if (!piece.sparse) {
-      entry["memory_gpu"] = piece.memory_card;
+      entry["memory_gpu"] = piece.memory_gpu;
       entry["memory_bytes"] = piece.memory_bytes;
     }
     pieces.push_back(std::move(entry));
@@ -139,22 +139,22 @@ json RangeReply(const UvmRangeAccounting& range) {
           {"pieces", std::move(pieces)}};
 }
 
-void AddUvm(const UvmCardAccounting& card, json& object) {
-  object["managed_bytes"] = card.managed_bytes;
-  object["managed_overcommit"] = card.managed_overcommit;
-  object["page_table_bytes"] = card.table_bytes;
-  object["system_page_table_bytes"] = card.system_table_bytes;
+void AddUvm(const UvmGpuAccounting& gpu, json& object) {
+  object["managed_bytes"] = gpu.managed_bytes;
+  object["managed_overcommit"] = gpu.managed_overcommit;
+  object["page_table_bytes"] = gpu.table_bytes;
+  object["system_page_table_bytes"] = gpu.system_table_bytes;
 }
 
 // An object per initialised file of nvidia-uvm.
 json UvmFilesReply(const UvmAccounting& accounting) {
   json files = json::array();
   for (const UvmFileAccounting& file : accounting.files) {
-    json cards = json::array();
-    for (const auto& [index, card] : file.cards) {
+    json gpus = json::array();
+    for (const auto& [index, gpu] : file.gpus) {
       json entry = {{"index", index}};
-      AddUvm(card, entry);
-      cards.push_back(std::move(entry));
+      AddUvm(gpu, entry);
+      gpus.push_back(std::move(entry));
     }
     json ranges = json::array();
     for (const UvmRangeAccounting& range : file.ranges) {
@@ -170,11 +170,11 @@ json UvmFilesReply(const UvmAccounting& accounting) {
     files.push_back({{"file", file.file},
                      {"pid", file.pid},
                      {"flags", file.flags},
-                     {"registered_gpus", file.gpus},
+                     {"registered_gpus", file.registered},
                      {"vaspaces", file.vaspaces},
                      {"channels", file.channels},
                      {"range_groups", file.range_groups},
-                     {"gpus", std::move(cards)},
+                     {"gpus", std::move(gpus)},
                      {"managed", std::move(managed)},
                      {"ranges", std::move(ranges)}});
   }
@@ -206,7 +206,7 @@ std::string AccountingJson(const Driver& driver, const GpuLink& link,
                 {"uvm_refused_mappings", UvmRefusedReply(accounting.uvm)},
                 {"engines",
                  {{"pid", link.Pid()},
-                  {"alive", accounting.gpu.alive},
+                  {"alive", accounting.engines.alive},
                   {"answer", accounting.engines_answer},
                   {"context_switch_us", link.Options().context_switch_us},
                   {"preempt_us", link.Options().preempt_us},
@@ -221,14 +221,13 @@ std::string AccountingJson(const Driver& driver, const GpuLink& link,
                 {"stray_writes", accounting.driver.stray_writes},
                 {"received", json::object()},
                 {"refused", json::object()}};
-  for (const Card& card : driver.Cards()) {
-    reply["gpus"].push_back(CardReply(card, accounting.driver.cards[card.index], accounting.gpu));
-    json& gpu = reply["gpus"].back();
-    const auto found = accounting.uvm.cards.find(static_cast<int>(card.index));
-    UvmCardAccounting uvm =
-        found == accounting.uvm.cards.end() ? UvmCardAccounting{} : found->second;
-    uvm.table_bytes += accounting.driver.cards[card.index].page_table_bytes;
-    AddUvm(uvm, gpu);
+  for (const Gpu& gpu : driver.Gpus()) {
+    reply["gpus"].push_back(GpuReply(gpu, accounting.driver.gpus[gpu.index], accounting.engines));
+    json& entry = reply["gpus"].back();
+    const auto found = accounting.uvm.gpus.find(static_cast<int>(gpu.index));
+    UvmGpuAccounting uvm = found == accounting.uvm.gpus.end() ? UvmGpuAccounting{} : found->second;
+    uvm.table_bytes += accounting.driver.gpus[gpu.index].page_table_bytes;
+    AddUvm(uvm, entry);
   }
   for (const ClientAccounting& client : accounting.driver.clients) {
     reply["clients"].push_back({{"handle", client.handle},

@@ -14,7 +14,7 @@ struct AllAccounting {
   Accounting driver;
   Driver::Counts counts;
   UvmAccounting uvm;
-  GpuAccounting gpu;
+  EngineAccounting engines;
   bool engines_answer = true;
 };
 

@@ -142,15 +142,15 @@ std::string DescribeNode(const Driver& driver, const FuseServer& files, const No
                              {"ino_mask", mask},
                              {"ino_value", value}});
   }
-  for (const Card& card : driver.Cards()) {
-    node["gpus"].push_back({{"index", card.index},
-                            {"uuid", card.UuidText()},
-                            {"bdf", card.Bdf()},
-                            {"minor", card.minor},
-                            {"gpu_id", card.gpu_id},
-                            {"model", card.model->key},
-                            {"name", card.model->name},
-                            {"memory_bytes", card.memory_bytes}});
+  for (const Gpu& gpu : driver.Gpus()) {
+    node["gpus"].push_back({{"index", gpu.index},
+                            {"uuid", gpu.UuidText()},
+                            {"bdf", gpu.Bdf()},
+                            {"minor", gpu.minor},
+                            {"gpu_id", gpu.gpu_id},
+                            {"model", gpu.model->key},
+                            {"name", gpu.model->name},
+                            {"memory_bytes", gpu.memory_bytes}});
   }
   return node.dump(2) + "\n";
 }
@@ -162,21 +162,21 @@ std::string DescribeForCdi(const Driver& driver, const FuseServer& files, const 
                       {"containerPath", std::string(kContainerFolder) + "/" + kNvmlName},
                       {"options", {"ro", "nosuid", "nodev", "bind"}}});
   }
-  std::map<unsigned, json> of_cards;
+  std::map<unsigned, json> of_gpus;
   for (const Tree::DeviceFileInfo& file : files.GetTree().Devices()) {
     const json mount = {{"hostPath", dir.Mount() + "/" + file.folder + "/" + file.name},
                         {"containerPath", "/dev/" + file.name},
                         {"options", {"bind", "rw", "nosuid"}}};
     if (file.device.kind == FileKind::kGpu) {
-      of_cards[file.device.minor] = mount;
+      of_gpus[file.device.minor] = mount;
     } else {
       common.push_back(mount);
     }
   }
   json devices = json::array();
-  for (const Card& card : driver.Cards()) {
-    for (const std::string& name : {std::to_string(card.index), card.UuidText()}) {
-      devices.push_back({{"name", name}, {"containerEdits", {{"mounts", {of_cards[card.minor]}}}}});
+  for (const Gpu& gpu : driver.Gpus()) {
+    for (const std::string& name : {std::to_string(gpu.index), gpu.UuidText()}) {
+      devices.push_back({{"name", name}, {"containerEdits", {{"mounts", {of_gpus[gpu.minor]}}}}});
     }
   }
   const json spec = {
@@ -266,7 +266,7 @@ std::string ControlServer::Answer(const std::string& line) {
   }
   if (command == "lose" || command == "restore") {
     const auto index = request.value("gpu", ~0U);
-    if (index >= driver_.Cards().size()) {
+    if (index >= driver_.Gpus().size()) {
       return ErrorReply(Invalid("the node has no such GPU", "`cgpu sim books` lists them"));
     }
     driver_.SetLost(index, command == "lose");
@@ -303,7 +303,7 @@ std::string ControlServer::Answer(const std::string& line) {
 
 // Errors of a GPU: no rule about calls, since they happen at once.
 std::string ControlServer::HurtGpu(unsigned index, const std::string& effect, std::uint32_t value) {
-  if (index >= driver_.Cards().size()) {
+  if (index >= driver_.Gpus().size()) {
     return ErrorReply(Invalid("--gpu: the node has no such GPU", "`cgpu sim books` lists them"));
   }
   if (effect == "xid") {
@@ -336,12 +336,12 @@ std::string ControlServer::AccountingReply(std::uint64_t starts_from, bool mappi
   }
   accounting.driver = driver_.GetAccounting(&accounting.counts);
   accounting.uvm = driver_.GetUvmAccounting();
-  Result<GpuAccounting> gpu = gpu_.AskAccounting(starts_from);
+  Result<EngineAccounting> gpu = engines_.AskAccounting(starts_from);
   accounting.engines_answer = gpu.ok() && gpu->alive;
   if (gpu.ok()) {
-    accounting.gpu = std::move(gpu).value();
+    accounting.engines = std::move(gpu).value();
   }
-  return ResultReply(AccountingJson(driver_, gpu_, accounting));
+  return ResultReply(AccountingJson(driver_, engines_, accounting));
 }
 
 }  // namespace cgpu::sim

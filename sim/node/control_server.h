@@ -16,8 +16,8 @@ namespace cgpu::sim {
 class ControlServer {
  public:
   // All outlive it.
-  ControlServer(Driver& driver, FuseServer& files, GpuLink& gpu, const NodeDir& dir)
-      : driver_(driver), files_(files), gpu_(gpu), dir_(dir) {}
+  ControlServer(Driver& driver, FuseServer& files, GpuLink& engines, const NodeDir& dir)
+      : driver_(driver), files_(files), engines_(engines), dir_(dir) {}
 
   [[nodiscard]] Result<> Listen();
   // Serves for ever.
@@ -35,7 +35,7 @@ class ControlServer {
 
   Driver& driver_;
   FuseServer& files_;
-  GpuLink& gpu_;
+  GpuLink& engines_;
   const NodeDir dir_;
   UniqueFd socket_;
 };

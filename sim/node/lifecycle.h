@@ -11,7 +11,7 @@
 namespace cgpu::sim {
 
 struct StartOptions {
-  std::string gpus;    // as ParseCards() takes it
+  std::string gpus;    // as ParseGpus() takes it
   std::string driver;  // a branch, as "550", or a full version
   std::string server;  // path of the program cgpu-sim
   GpuOptions gpu;

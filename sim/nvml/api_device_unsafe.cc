@@ -60,7 +60,7 @@ nvmlReturn_t FindHandle(nvmlDevice_t* handle, nvmlReturn_t if_none, IsIt is_it) 
         continue;
       }
       *handle = HandleOf(device.get());
-      return device->card.ok() ? NVML_SUCCESS : ReturnOf(device->card.error());
+      return device->gpu.ok() ? NVML_SUCCESS : ReturnOf(device->gpu.error());
     }
     return if_none;
   });
@@ -82,8 +82,8 @@ nvmlReturn_t HandleByPciBusId(const char* id, nvmlDevice_t* handle) {
 }
 
 // Forms of bus addresses: NVML API reference, nvmlPciInfo_t; digits as nvidia-smi prints them.
-void PutPci(const rmc::Card& card, const rmc::PciIds& ids, nvmlPciInfo_t* pci) {
-  const Place place = ParsePlace(card.bdf.c_str()).value_or(Place{});
+void PutPci(const rmc::Gpu& gpu, const rmc::PciIds& ids, nvmlPciInfo_t* pci) {
+  const Place place = ParsePlace(gpu.bdf.c_str()).value_or(Place{});
   *pci = {};
   pci->domain = place.domain;
   pci->bus = place.bus;
@@ -109,10 +109,10 @@ unsigned ArchitectureOf(std::uint32_t number) {
   return row == kRows.end() ? kUnknown : row->of_nvml;
 }
 
-nvmlReturn_t PutTextOf(nvmlDevice_t device, std::string rmc::Card::* text, char* buffer,
+nvmlReturn_t PutTextOf(nvmlDevice_t device, std::string rmc::Gpu::* text, char* buffer,
                        unsigned length) {
-  return WithCard(device, [&](rmc::Client&, const rmc::Card& card) {
-    return PutText(card.*text, buffer, length);
+  return WithGpu(device, [&](rmc::Client&, const rmc::Gpu& gpu) {
+    return PutText(gpu.*text, buffer, length);
   });
 }
 
@@ -145,7 +145,7 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
   return nvml::FindHandle(device, NVML_ERROR_NOT_FOUND, [uuid](const nvml::Device& one) {
-    return uuid != nullptr && one.card.ok() && one.card->uuid == uuid;
+    return uuid != nullptr && one.gpu.ok() && one.gpu->uuid == uuid;
   });
 }
 
@@ -169,33 +169,33 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* ind
 }
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* minor) {
-  return nvml::WithCard(device, [&](rmc::Client&, const rmc::Card& card) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client&, const rmc::Gpu& gpu) -> nvmlReturn_t {
     if (minor == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    *minor = card.minor;
+    *minor = gpu.minor;
     return NVML_SUCCESS;
   });
 }
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned length) {
-  return nvml::PutTextOf(device, &rmc::Card::name, name, length);
+  return nvml::PutTextOf(device, &rmc::Gpu::name, name, length);
 }
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned length) {
-  return nvml::PutTextOf(device, &rmc::Card::uuid, uuid, length);
+  return nvml::PutTextOf(device, &rmc::Gpu::uuid, uuid, length);
 }
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
-  return nvml::WithCard(device, [&](rmc::Client& client, const rmc::Card& card) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client& client, const rmc::Gpu& gpu) -> nvmlReturn_t {
     if (pci == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    const auto ids = rmc::ReadPciIds(client, card);
+    const auto ids = rmc::ReadPciIds(client, gpu);
     if (!ids.ok()) {
       return nvml::ReturnOf(ids.error());
     }
-    nvml::PutPci(card, *ids, pci);
+    nvml::PutPci(gpu, *ids, pci);
     return NVML_SUCCESS;
   });
 }
@@ -241,7 +241,7 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* c
 }
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned* is_mig) {
-  return nvml::WithCard(device, [&](rmc::Client&, const rmc::Card&) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client&, const rmc::Gpu&) -> nvmlReturn_t {
     if (is_mig == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
@@ -252,7 +252,7 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsi
 
 // A GPU that is not divided has none.
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned* count) {
-  return nvml::WithCard(device, [&](rmc::Client&, const rmc::Card&) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client&, const rmc::Gpu&) -> nvmlReturn_t {
     if (count == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }

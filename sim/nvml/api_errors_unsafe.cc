@@ -8,12 +8,12 @@ namespace rmc = cgpu::rmclient;
 // NOLINTBEGIN(readability-identifier-naming): NVML's names
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned* current,
                                                 unsigned* pending) {
-  return nvml::WithCard(device, [&](rmc::Client& client, const rmc::Card& card) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client& client, const rmc::Gpu& gpu) -> nvmlReturn_t {
     if (current == nullptr || pending == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    const auto now = rmc::ReadEcc(client, card);
-    const auto setting = rmc::ReadEccSetting(client, card);
+    const auto now = rmc::ReadEcc(client, gpu);
+    const auto setting = rmc::ReadEccSetting(client, gpu);
     if (!now.ok() || !setting.ok()) {
       return nvml::ReturnOf(now.ok() ? setting.error() : now.error());
     }
@@ -38,8 +38,8 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsi
     return nvml::With([](nvml::State&) { return NVML_ERROR_INVALID_ARGUMENT; });
   }
   if (counter == NVML_AGGREGATE_ECC) {
-    return nvml::WithCard(device,
-                          [](rmc::Client&, const rmc::Card&) { return NVML_ERROR_NOT_SUPPORTED; });
+    return nvml::WithGpu(device,
+                         [](rmc::Client&, const rmc::Gpu&) { return NVML_ERROR_NOT_SUPPORTED; });
   }
   return nvml::Answer(device, count, rmc::ReadEcc, [&](const rmc::Ecc& ecc) {
     *count = type == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? ecc.uncorrected : ecc.corrected;

@@ -23,7 +23,7 @@ nvmlReturn_t Register(State& state, Device& device, unsigned long long types, Ev
   if (types == 0 || set.errors.contains(&device)) {
     return NVML_SUCCESS;
   }
-  auto events = rmclient::ErrorEvents::Make(*state.client, *device.card);
+  auto events = rmclient::ErrorEvents::Make(*state.client, *device.gpu);
   if (!events.ok()) {
     return ReturnOf(events.error());
   }
@@ -105,14 +105,14 @@ CGPU_NVML_API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device,
                                                             unsigned long long* types) {
-  return nvml::WithCard(device,
-                        [&](cgpu::rmclient::Client&, const cgpu::rmclient::Card&) -> nvmlReturn_t {
-                          if (types == nullptr) {
-                            return NVML_ERROR_INVALID_ARGUMENT;
-                          }
-                          *types = nvml::kXid;
-                          return NVML_SUCCESS;
-                        });
+  return nvml::WithGpu(device,
+                       [&](cgpu::rmclient::Client&, const cgpu::rmclient::Gpu&) -> nvmlReturn_t {
+                         if (types == nullptr) {
+                           return NVML_ERROR_INVALID_ARGUMENT;
+                         }
+                         *types = nvml::kXid;
+                         return NVML_SUCCESS;
+                       });
 }
 
 CGPU_NVML_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types,
@@ -122,8 +122,8 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigne
     if (known == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    return known->card.ok() ? nvml::Register(state, *known, types, found)
-                            : nvml::ReturnOf(known->card.error());
+    return known->gpu.ok() ? nvml::Register(state, *known, types, found)
+                           : nvml::ReturnOf(known->gpu.error());
   });
 }
 

@@ -24,11 +24,11 @@ bool IsGraphicsWorker(const rmc::Worker& worker) {
 template <class Info>
 nvmlReturn_t Processes(nvmlDevice_t device, unsigned* count, Info* infos,
                        bool (*is_it)(const rmc::Worker&)) {
-  return WithCard(device, [&](rmc::Client& client, const rmc::Card& card) -> nvmlReturn_t {
+  return WithGpu(device, [&](rmc::Client& client, const rmc::Gpu& gpu) -> nvmlReturn_t {
     if (count == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    const auto workers = rmc::ReadWorkers(client, card);
+    const auto workers = rmc::ReadWorkers(client, gpu);
     if (!workers.ok()) {
       return ReturnOf(workers.error());
     }
@@ -82,8 +82,8 @@ double rmc::Utilisation::* EngineOf(unsigned type) {
 
 nvmlReturn_t Samples(nvmlDevice_t device, double rmc::Utilisation::* engine, std::uint64_t since_us,
                      unsigned* count, nvmlSample_t* out) {
-  return WithCard(device, [&](rmc::Client& client, const rmc::Card& card) -> nvmlReturn_t {
-    const auto samples = rmc::ReadSamples(client, card);
+  return WithGpu(device, [&](rmc::Client& client, const rmc::Gpu& gpu) -> nvmlReturn_t {
+    const auto samples = rmc::ReadSamples(client, gpu);
     if (!samples.ok()) {
       return ReturnOf(samples.error());
     }
@@ -180,11 +180,11 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                                            nvmlProcessUtilizationSample_t* samples,
                                                            unsigned* count,
                                                            unsigned long long since_us) {
-  return nvml::WithCard(device, [&](rmc::Client& client, const rmc::Card& card) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client& client, const rmc::Gpu& gpu) -> nvmlReturn_t {
     if (count == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    const auto uses = rmc::ReadUseByProcess(client, card, since_us * nvml::kNsPerUs);
+    const auto uses = rmc::ReadUseByProcess(client, gpu, since_us * nvml::kNsPerUs);
     if (!uses.ok()) {
       return nvml::ReturnOf(uses.error());
     }
@@ -201,7 +201,7 @@ CGPU_NVML_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 // Answers each field for itself. None is known here.
 CGPU_NVML_API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
                                                     nvmlFieldValue_t* values) {
-  return nvml::WithCard(device, [&](rmc::Client&, const rmc::Card&) -> nvmlReturn_t {
+  return nvml::WithGpu(device, [&](rmc::Client&, const rmc::Gpu&) -> nvmlReturn_t {
     if (count <= 0 || values == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }

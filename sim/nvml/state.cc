@@ -13,15 +13,15 @@ nvmlReturn_t State::Start() {
     return opened.error().code == Code::kNotFound ? NVML_ERROR_DRIVER_NOT_LOADED
                                                   : ReturnOf(opened.error());
   }
-  const auto listed = rmclient::ListCards(*opened);
+  const auto listed = rmclient::ListGpus(*opened);
   if (!listed.ok()) {
     return ReturnOf(listed.error());
   }
-  for (const rmclient::ListedCard& one : *listed) {
-    auto card = rmclient::OpenCard(*opened, one.minor);
-    if (card.ok() || card.error().code != Code::kNotFound) {
+  for (const rmclient::ListedGpu& one : *listed) {
+    auto gpu = rmclient::OpenGpu(*opened, one.minor);
+    if (gpu.ok() || gpu.error().code != Code::kNotFound) {
       const auto index = static_cast<unsigned>(devices.size());
-      devices.push_back(std::make_unique<Device>(Device{index, one, std::move(card)}));
+      devices.push_back(std::make_unique<Device>(Device{index, one, std::move(gpu)}));
     }
   }
   client = *std::move(opened);

@@ -12,9 +12,9 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
 #include "rmclient/error_events.h"
+#include "rmclient/gpus.h"
 #include "sim/nvml/nvml.h"
 
 namespace cgpu::sim::nvml {
@@ -22,8 +22,8 @@ namespace cgpu::sim::nvml {
 // A GPU that the driver lists. One that could not be opened keeps its place, and the reason.
 struct Device {
   unsigned index;
-  rmclient::ListedCard listed;
-  Result<rmclient::Card> card;
+  rmclient::ListedGpu listed;
+  Result<rmclient::Gpu> gpu;
 };
 
 // Events that a program waits for.
@@ -70,13 +70,13 @@ nvmlReturn_t With(Body body) {
 
 // Runs `body` on the client and the GPU of a handle.
 template <class Body>
-nvmlReturn_t WithCard(nvmlDevice_t handle, Body body) {
+nvmlReturn_t WithGpu(nvmlDevice_t handle, Body body) {
   return With([&](State& state) -> nvmlReturn_t {
     Device* const device = state.Find(handle);
     if (device == nullptr) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
-    return device->card.ok() ? body(*state.client, *device->card) : ReturnOf(device->card.error());
+    return device->gpu.ok() ? body(*state.client, *device->gpu) : ReturnOf(device->gpu.error());
   });
 }
 
@@ -93,21 +93,20 @@ nvmlReturn_t WithSet(nvmlEventSet_t handle, Body body) {
   });
 }
 
-// Runs `read(client, card)`, a Result, and `put` on what it returns. A null `out` is an error.
+// Runs `read(client, gpu)`, a Result, and `put` on what it returns. A null `out` is an error.
 template <class Read, class Put>
 nvmlReturn_t Answer(nvmlDevice_t handle, const void* out, Read read, Put put) {
-  return WithCard(handle,
-                  [&](rmclient::Client& client, const rmclient::Card& card) -> nvmlReturn_t {
-                    if (out == nullptr) {
-                      return NVML_ERROR_INVALID_ARGUMENT;
-                    }
-                    const auto found = read(client, card);
-                    if (!found.ok()) {
-                      return ReturnOf(found.error());
-                    }
-                    put(*found);
-                    return NVML_SUCCESS;
-                  });
+  return WithGpu(handle, [&](rmclient::Client& client, const rmclient::Gpu& gpu) -> nvmlReturn_t {
+    if (out == nullptr) {
+      return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    const auto found = read(client, gpu);
+    if (!found.ok()) {
+      return ReturnOf(found.error());
+    }
+    put(*found);
+    return NVML_SUCCESS;
+  });
 }
 
 // Copies a list, as NVML returns lists: `*count` is the room in, and the length out. Without room

@@ -20,9 +20,9 @@ class Channels : public testing::Test {
 TEST_F(Channels, AnybodyDisablesAnybodysChannels) {
   const rm::NvHandle channel = mine.AllocChannel(mine.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   EXPECT_EQ(rm::NV_OK, other.SwitchChannel(other.subdevice, mine.client, channel, false));
-  EXPECT_TRUE(mine.GetAccounting().cards[0].channels.at(0).disabled);
+  EXPECT_TRUE(mine.GetAccounting().gpus[0].channels.at(0).disabled);
   EXPECT_EQ(rm::NV_OK, other.SwitchChannel(other.subdevice, mine.client, channel, true));
-  EXPECT_FALSE(mine.GetAccounting().cards[0].channels.at(0).disabled);
+  EXPECT_FALSE(mine.GetAccounting().gpus[0].channels.at(0).disabled);
 }
 
 TEST_F(Channels, GroupsKeepWhatTheControlsSet) {
@@ -40,7 +40,7 @@ TEST_F(Channels, GroupsKeepWhatTheControlsSet) {
   rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 schedule{};
   schedule.bEnable = 1;
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, schedule));
-  const CardAccounting accounting = mine.GetAccounting().cards[0];
+  const GpuAccounting accounting = mine.GetAccounting().gpus[0];
   EXPECT_EQ(777U, accounting.groups.at(0).timeslice_us);
   EXPECT_EQ(1U, accounting.groups.at(0).preemptions);
   EXPECT_EQ(2U, accounting.groups.at(0).interleave);
@@ -52,7 +52,7 @@ TEST_F(Channels, AStoppedChannelIsSeenInTheAccounting) {
   const rm::NvHandle channel = mine.AllocChannel(mine.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   rm::NvU8 immediate = 1;
   EXPECT_EQ(rm::NV_OK, mine.Control(channel, NVA06F_CTRL_CMD_STOP_CHANNEL, immediate));
-  EXPECT_TRUE(mine.GetAccounting().cards[0].channels.at(0).stopped);
+  EXPECT_TRUE(mine.GetAccounting().gpus[0].channels.at(0).stopped);
 }
 
 TEST_F(Channels, OneTenantCanTakeAllNumbersOfARunlist) {
@@ -71,7 +71,7 @@ TEST_F(Channels, OneTenantCanTakeAllNumbersOfARunlist) {
 
 TEST_F(Channels, OneTenantCanTakeAllNumbersOfGroups) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
-  params.engineType = rm::NV2080_ENGINE_TYPE_COPY0;  // takes nothing of the card
+  params.engineType = rm::NV2080_ENGINE_TYPE_COPY0;  // takes nothing of the GPU
   rm::NvHandle handle = 0;
   for (unsigned i = 0; i < ChannelIds::kPerRunlist; ++i) {
     handle = 0;

@@ -1,4 +1,4 @@
-// Controls that the kernel driver hands to the card's firmware.
+// Controls that the kernel driver hands to the GPU's firmware.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ class Firmware : public testing::Test {
     rm::NvU32 nothing = 0;
     return process.Control(process.subdevice, rm::GSS_LEGACY_8164_GIVE_ENCODER, nothing);
   }
-  rm::NvU32 Encoders() { return mine.GetAccounting().cards[0].encoder_sessions; }
+  rm::NvU32 Encoders() { return mine.GetAccounting().gpus[0].encoder_sessions; }
 
   std::unique_ptr<Driver> driver = MakeDriver("a10,t4");
   Process mine{*driver, 100};
@@ -83,7 +83,7 @@ TEST_F(Firmware, ClocksStandWhereTheyAreRecorded) {
   EXPECT_EQ(2U, list[0x210 / 4]);
 }
 
-TEST_F(Firmware, StatusesThatRealCardsAnswer) {
+TEST_F(Firmware, StatusesThatRealGpusAnswer) {
   Words<6> index{0x0A};
   EXPECT_EQ(rm::NV_OK, Ask(rm::GSS_LEGACY_8546, index));
   index[0] = 4;
@@ -101,7 +101,7 @@ TEST_F(Firmware, AnotherSizeThanRecordedIsRefused) {
   EXPECT_EQ(rm::NV_OK, Ask(rm::GSS_LEGACY_852A, words));  // its size is not on record
 }
 
-TEST_F(Firmware, TheNumberDecidesOnAnyObjectOfACard) {
+TEST_F(Firmware, TheNumberDecidesOnAnyObjectOfAGpu) {
   const rm::NvHandle memory = mine.AllocVidmem(kMiB);
   const rm::NvHandle group = mine.AllocGroup();
   const rm::NvHandle channel = mine.AllocChannel(group, rm::AMPERE_CHANNEL_GPFIFO_A);
@@ -134,20 +134,20 @@ TEST_F(Firmware, TwoBitsMeanAdministrators) {
   EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, Ask(kPrivileged, words));
 }
 
-TEST_F(Firmware, TellsTheLoadOfTheWholeCard) {
+TEST_F(Firmware, TellsTheLoadOfTheWholeGpu) {
   other.AllocVidmem(64 * kMiB);
   other.AllocChannel(other.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   for (const rm::NvU32 cmd : {rm::GSS_LEGACY_8539, rm::GSS_LEGACY_9037, rm::GSS_LEGACY_A0A8}) {
     FirmwareTelemetry load{};
     EXPECT_EQ(rm::NV_OK, mine.Control(mine.subdevice, cmd, load));
-    EXPECT_EQ(mine.GetAccounting().cards[0].used_bytes, load.usedBytes);
+    EXPECT_EQ(mine.GetAccounting().gpus[0].used_bytes, load.usedBytes);
     EXPECT_LE(64 * kMiB, load.usedBytes);
     EXPECT_EQ(1U, load.channels);
     EXPECT_EQ(2U, load.processes);
   }
 }
 
-TEST_F(Firmware, EncoderSessionsAreTheCards) {
+TEST_F(Firmware, EncoderSessionsAreTheGpus) {
   for (int i = 0; i < 8; ++i) {
     EXPECT_EQ(rm::NV_OK, TakeEncoder(mine));
   }
@@ -158,7 +158,7 @@ TEST_F(Firmware, EncoderSessionsAreTheCards) {
   EXPECT_EQ(rm::NV_OK, GiveEncoder(other));  // one that another took
   EXPECT_EQ(rm::NV_OK, TakeEncoder(other));
   mine.Free(mine.client);
-  EXPECT_EQ(1U, other.GetAccounting().cards[0].encoder_sessions);
+  EXPECT_EQ(1U, other.GetAccounting().gpus[0].encoder_sessions);
   EXPECT_EQ(rm::NV_OK, GiveEncoder(other));
   EXPECT_EQ(rm::NV_ERR_INVALID_STATE, GiveEncoder(other));
 }
@@ -183,7 +183,7 @@ TEST_F(Binapi, TakesItsOwnCommands) {
 TEST_F(Binapi, HandsOnWhateverItsNumber) {
   const rm::NvHandle theirs = other.AllocChannel(other.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   EXPECT_EQ(rm::NV_OK, mine.SwitchChannel(object, other.client, theirs, false));
-  EXPECT_TRUE(mine.GetAccounting().cards[0].channels[0].disabled);
+  EXPECT_TRUE(mine.GetAccounting().gpus[0].channels[0].disabled);
   constexpr rm::NvU32 kForRoot = 0x20801110;  // FIFO_CONFIG_CTXSW_TIMEOUT
   Words<2> words{};
   EXPECT_EQ(rm::NV_ERR_INSUFFICIENT_PERMISSIONS, mine.Control(mine.subdevice, kForRoot, words));

@@ -1,4 +1,4 @@
-// The classes and calls that make memory, and what of them takes the card's.
+// The classes and calls that make memory, and what of them takes the GPU's.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@ constexpr rm::NvU32 kFixed = 1U << 15;
 
 class Memory : public testing::Test {
  protected:
-  [[nodiscard]] rm::NvU64 Used() { return mine.GetAccounting().cards[0].used_bytes; }
+  [[nodiscard]] rm::NvU64 Used() { return mine.GetAccounting().gpus[0].used_bytes; }
 
   rm::NvStatus AllocMemory(rm::NvU32 cls, rm::NvU32 flags, rm::NvP64 address, rm::NvU64* limit) {
     rm::nv_ioctl_nvos02_parameters_with_fd api{};
@@ -26,7 +26,7 @@ class Memory : public testing::Test {
     api.params.flags = flags;
     api.params.pMemory = address;
     api.params.limit = *limit;
-    EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_RM_ALLOC_MEMORY, api));
+    EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_RM_ALLOC_MEMORY, api));
     *limit = api.params.limit;
     return api.params.status;
   }
@@ -51,9 +51,9 @@ class Memory : public testing::Test {
   rm::NvHandle next_handle = 0xCC00;
 
   Memory() {
-    // A card's file finds its clients through the control file it is registered with.
+    // A GPU's file finds its clients through the control file it is registered with.
     rm::nv_ioctl_register_fd_t api{Process::kCtlFd};
-    EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_REGISTER_FD, api));
+    EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_REGISTER_FD, api));
   }
 };
 
@@ -70,7 +70,7 @@ TEST_F(Memory, OsDescriptorPinsPagesThatExist) {
   EXPECT_EQ(0U, Used());
 }
 
-TEST_F(Memory, OlderCallGivesOrdinaryCallersNothingOfTheCard) {
+TEST_F(Memory, OlderCallGivesOrdinaryCallersNothingOfTheGpu) {
   rm::NvU64 limit = 0;
   EXPECT_EQ(rm::NV_OK, AllocMemory(rm::NV01_MEMORY_LOCAL_USER, 0, 0, &limit));
   EXPECT_EQ(15360 * kMiB - 1, limit);
@@ -124,7 +124,7 @@ TEST_F(Memory, VidHeapAllocatesWithinRangesAndFrees) {
 }
 
 TEST_F(Memory, IntervalsOfAddressesHaveTheirTablesFromTheStart) {
-  const auto tables = [this] { return mine.GetAccounting().cards[0].page_table_bytes; };
+  const auto tables = [this] { return mine.GetAccounting().gpus[0].page_table_bytes; };
   rm::NV_MEMORY_ALLOCATION_PARAMS params{};
   params.size = 64 * kMiB;
   rm::NvHandle interval = 0;
@@ -156,12 +156,12 @@ TEST_F(Memory, MappingsTakePageTablesByAddressSpace) {
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, rm::NvU64{1} << 40, 64 * kMiB));
   // Huge pages: a root and three directories.
   EXPECT_EQ(before + 4 * 4096, Used());
-  EXPECT_EQ(4U * 4096, mine.GetAccounting().cards[0].page_table_bytes);
+  EXPECT_EQ(4U * 4096, mine.GetAccounting().gpus[0].page_table_bytes);
   // One page more, far away: three tables of its own.
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, rm::NvU64{1} << 41, 4096));
   EXPECT_EQ(before + 6 * 4096, Used());
   EXPECT_EQ(rm::NV_OK, mine.Free(memory));
-  EXPECT_EQ(0U, mine.GetAccounting().cards[0].page_table_bytes);
+  EXPECT_EQ(0U, mine.GetAccounting().gpus[0].page_table_bytes);
   EXPECT_EQ(before - 64 * kMiB, Used());
 }
 
@@ -170,7 +170,7 @@ TEST_F(Memory, UnmappingReturnsPageTables) {
   const rm::NvHandle range =
       mine.Alloc(mine.device, rm::NV01_MEMORY_VIRTUAL, rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS{});
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, 1 << 30, kMiB));
-  EXPECT_LT(0U, mine.GetAccounting().cards[0].page_table_bytes);
+  EXPECT_LT(0U, mine.GetAccounting().gpus[0].page_table_bytes);
   rm::NVOS47_PARAMETERS_V550 api{};
   api.hClient = mine.client;
   api.hDevice = mine.device;
@@ -178,7 +178,7 @@ TEST_F(Memory, UnmappingReturnsPageTables) {
   api.dmaOffset = 1 << 30;
   EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_UNMAP_MEMORY_DMA, api));
   EXPECT_EQ(rm::NV_OK, api.status);
-  EXPECT_EQ(0U, mine.GetAccounting().cards[0].page_table_bytes);
+  EXPECT_EQ(0U, mine.GetAccounting().gpus[0].page_table_bytes);
   EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_UNMAP_MEMORY_DMA, api));
   EXPECT_EQ(rm::NV_ERR_OBJECT_NOT_FOUND, api.status);
 }
@@ -190,10 +190,10 @@ TEST_F(Memory, MappedMemoryTakesBar1UntilItIsUnmapped) {
   api.params.hDevice = mine.device;
   api.params.hMemory = memory;
   api.params.length = 200 * kMiB;
-  api.fd = Process::kCardFd;
+  api.fd = Process::kGpuFd;
   EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_MAP_MEMORY, api));
   EXPECT_EQ(rm::NV_OK, api.params.status);
-  EXPECT_EQ(200 * kMiB, mine.GetAccounting().cards[0].bar1_used_bytes);
+  EXPECT_EQ(200 * kMiB, mine.GetAccounting().gpus[0].bar1_used_bytes);
   // A T4 shows 256 MiB at a time, to all its users together.
   Process other(*driver, 101);
   rm::nv_ioctl_nvos33_parameters_with_fd theirs{};
@@ -201,11 +201,11 @@ TEST_F(Memory, MappedMemoryTakesBar1UntilItIsUnmapped) {
   theirs.params.hDevice = other.device;
   theirs.params.hMemory = other.AllocVidmem(60 * kMiB);
   theirs.params.length = 60 * kMiB;
-  theirs.fd = Process::kCardFd;
+  theirs.fd = Process::kGpuFd;
   EXPECT_EQ(0, other.Ioctl(other.ctl, rm::NV_ESC_RM_MAP_MEMORY, theirs));
   EXPECT_EQ(rm::NV_ERR_NO_MEMORY, theirs.params.status);
   EXPECT_EQ(rm::NV_OK, mine.Free(memory));
-  EXPECT_EQ(0U, mine.GetAccounting().cards[0].bar1_used_bytes);
+  EXPECT_EQ(0U, mine.GetAccounting().gpus[0].bar1_used_bytes);
   EXPECT_EQ(0, other.Ioctl(other.ctl, rm::NV_ESC_RM_MAP_MEMORY, theirs));
   EXPECT_EQ(rm::NV_OK, theirs.params.status);
 }
@@ -228,12 +228,12 @@ TEST_F(Memory, DmaBufKeepsMemoryOfAnyClient) {
   static_assert(sizeof(api) == 2600);
   api.client = other.client;
   api.handles[0] = memory;
-  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_EXPORT_TO_DMABUF_FD, api));
+  EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_EXPORT_TO_DMABUF_FD, api));
   EXPECT_EQ(rm::NV_ERR_OPERATING_SYSTEM, api.status);  // no file to put it in
   constexpr int kSpareFd = 9;
   const FileId spare = driver->Open(FileKind::kCtl, 255);
   mine.caller.fds[kSpareFd] = spare;
-  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_EXPORT_TO_DMABUF_FD, api));
+  EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_EXPORT_TO_DMABUF_FD, api));
   EXPECT_EQ(rm::NV_OK, api.status);
   EXPECT_EQ(kSpareFd, api.fd);
   EXPECT_EQ(rm::NV_OK, other.Free(memory));

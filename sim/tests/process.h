@@ -1,4 +1,4 @@
-// A process of a test: a control file, a card's file, a client, its device and subdevice.
+// A process of a test: a control file, a GPU's file, a client, its device and subdevice.
 #ifndef CGPU_SIM_TESTS_PROCESS_H_
 #define CGPU_SIM_TESTS_PROCESS_H_
 
@@ -18,26 +18,26 @@
 
 namespace cgpu::sim {
 
-inline std::unique_ptr<Driver> MakeDriver(const std::string& cards,
+inline std::unique_ptr<Driver> MakeDriver(const std::string& gpus,
                                           rm::Branch branch = rm::Branch::k550) {
   const rm::Abi& abi = rm::GetAbi(branch);
-  return std::make_unique<Driver>(ParseCards(cards, "test").value(), abi.reference, abi);
+  return std::make_unique<Driver>(ParseGpus(gpus, "test").value(), abi.reference, abi);
 }
 
 class Process {
  public:
   static constexpr int kCtlFd = 3;
-  static constexpr int kCardFd = 4;
+  static constexpr int kGpuFd = 4;
 
-  explicit Process(Driver& driver, std::uint32_t tgid, unsigned card = 0) : driver_(driver) {
+  explicit Process(Driver& driver, std::uint32_t tgid, unsigned gpu = 0) : driver_(driver) {
     caller.tgid = tgid;
     ctl = driver.Open(FileKind::kCtl, 255);
-    card_file = driver.Open(FileKind::kGpu, card);
-    caller.fds = {{kCtlFd, ctl}, {kCardFd, card_file}};
-    caller.minors = {card};
+    gpu_file = driver.Open(FileKind::kGpu, gpu);
+    caller.fds = {{kCtlFd, ctl}, {kGpuFd, gpu_file}};
+    caller.minors = {gpu};
     client = AllocRoot();
     rm::NV0080_ALLOC_PARAMETERS params{};
-    params.deviceId = card;
+    params.deviceId = gpu;
     params.hClientShare = client;
     device = Alloc(client, rm::NV01_DEVICE_0, params);
     subdevice = Alloc(device, rm::NV20_SUBDEVICE_0, rm::NV2080_ALLOC_PARAMETERS{});
@@ -131,7 +131,7 @@ class Process {
 
   FakeCaller caller;
   FileId ctl = 0;
-  FileId card_file = 0;
+  FileId gpu_file = 0;
   rm::NvHandle client = 0;
   rm::NvHandle device = 0;
   rm::NvHandle subdevice = 0;

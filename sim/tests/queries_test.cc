@@ -1,4 +1,4 @@
-// Tests of what the card's clients can ask: what it is, and what the others do.
+// Tests of what the GPU's clients can ask: what it is, and what the others do.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -35,7 +35,7 @@ class Queries : public testing::Test {
   Process other{*driver, 101};
 };
 
-TEST_F(Queries, UnitsAreThoseOfTheCard) {
+TEST_F(Queries, UnitsAreThoseOfTheGpu) {
   EXPECT_EQ(66U, GrInfo(mine, 0x09));  // TPCs: 132 SMs
   EXPECT_EQ(0x900U, GrInfo(mine, 0x0C));
   EXPECT_EQ(64U, GrInfo(mine, 0x0D));
@@ -56,7 +56,7 @@ TEST_F(Queries, UnitsAreThoseOfTheCard) {
   EXPECT_EQ(32U, GrInfo(on_t4, 0x0D));
 }
 
-TEST_F(Queries, MemoryErrorsAreThoseOfTheCard) {
+TEST_F(Queries, MemoryErrorsAreThoseOfTheGpu) {
   driver->AddEccErrors(0, {40, 0});
   driver->AddEccErrors(0, {2, 3});
   struct {
@@ -86,7 +86,7 @@ TEST_F(Queries, ErrorsReachThoseThatWait) {
   };
   EXPECT_EQ(rm::NV_ERR_INVALID_STATE, set());  // there is no event
   rm::nv_ioctl_alloc_os_event_t os_event{mine.client, mine.device, kFd, 0};
-  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_ALLOC_OS_EVENT, os_event));
+  EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_ALLOC_OS_EVENT, os_event));
   const rm::NvHandle event =
       mine.Alloc(mine.subdevice, rm::NV01_EVENT_OS_EVENT,
                  rm::NV0005_ALLOC_PARAMETERS{mine.client, mine.subdevice, rm::NV01_EVENT_OS_EVENT,
@@ -95,26 +95,26 @@ TEST_F(Queries, ErrorsReachThoseThatWait) {
   EXPECT_EQ(rm::NV_OK, set());
   EXPECT_EQ(rm::NV_ERR_INVALID_STATE, set());
   EXPECT_TRUE(driver->RaiseError(1, 79).empty());
-  EXPECT_EQ(0, driver->PollFile(mine.card_file));
-  EXPECT_EQ((std::set<FileId>{mine.card_file}), driver->RaiseError(0, 48));
+  EXPECT_EQ(0, driver->PollFile(mine.gpu_file));
+  EXPECT_EQ((std::set<FileId>{mine.gpu_file}), driver->RaiseError(0, 48));
   EXPECT_TRUE(driver->RaiseError(0, 48).empty());
-  EXPECT_EQ(POLLIN | POLLPRI, driver->PollFile(mine.card_file));
+  EXPECT_EQ(POLLIN | POLLPRI, driver->PollFile(mine.gpu_file));
   rm::NvUnixEvent told{};
   rm::NVOS41_PARAMETERS params{reinterpret_cast<rm::NvP64>(&told), 1, 0};
-  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_RM_GET_EVENT_DATA, params));
+  EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_RM_GET_EVENT_DATA, params));
   EXPECT_EQ(rm::NV_OK, params.status);
   EXPECT_EQ(0U, params.MoreEvents);
   EXPECT_EQ(event, told.hObject);
   EXPECT_EQ(48U, told.info32);
-  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_RM_GET_EVENT_DATA, params));
+  EXPECT_EQ(0, mine.Ioctl(mine.gpu_file, rm::NV_ESC_RM_GET_EVENT_DATA, params));
   EXPECT_EQ(rm::NV_ERR_OPERATING_SYSTEM, params.status);
   driver->SetLost(0, true);
-  EXPECT_EQ(POLLHUP, driver->PollFile(mine.card_file));
+  EXPECT_EQ(POLLHUP, driver->PollFile(mine.gpu_file));
 }
 
 TEST_F(Queries, AccountingListsEverybody) {
   const auto params = std::make_unique<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_PIDS_PARAMS>();
-  params->gpuId = driver->Cards()[0].gpu_id;
+  params->gpuId = driver->Gpus()[0].gpu_id;
   EXPECT_EQ(rm::NV_OK,
             mine.Control(mine.client, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, *params));
   const rm::NvU32* const begin = params->pidTbl;
@@ -159,7 +159,7 @@ TEST_F(Queries, CommandsForRootAskWhoCallsNow) {
   EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, mine.Control(mine.subdevice, kUnknown, params));
 }
 
-TEST_F(Queries, SharedDataShowsTheWholeCardToEverybody) {
+TEST_F(Queries, SharedDataShowsTheWholeGpuToEverybody) {
   rm::NV00DE_ALLOC_PARAMETERS params{};
   const rm::NvHandle page = mine.Alloc(mine.subdevice, rm::RM_USER_SHARED_DATA, params);
   rm::nv_ioctl_nvos33_parameters_with_fd api{};

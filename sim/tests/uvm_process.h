@@ -35,17 +35,17 @@ class UvmProcess : public Process {
     return Uvm(request, std::span(bytes));
   }
 
-  rm::NvProcessorUuid Uuid(unsigned card = 0) const {
+  rm::NvProcessorUuid Uuid(unsigned gpu = 0) const {
     rm::NvProcessorUuid uuid{};
-    std::memcpy(uuid.uuid, node_.Cards()[card].uuid.data(), sizeof(uuid.uuid));
+    std::memcpy(uuid.uuid, node_.Gpus()[gpu].uuid.data(), sizeof(uuid.uuid));
     return uuid;
   }
   rm::NvStatus Initialize(rm::NvU64 flags = kSharing) {
     return Uvm(rm::UVM_INITIALIZE, rm::UVM_INITIALIZE_PARAMS{flags, 0, 0});
   }
-  rm::NvStatus RegisterGpu(unsigned card = 0) {
+  rm::NvStatus RegisterGpu(unsigned gpu = 0) {
     rm::UVM_REGISTER_GPU_PARAMS params{};
-    params.gpu_uuid = Uuid(card);
+    params.gpu_uuid = Uuid(gpu);
     params.rmCtrlFd = kCtlFd;
     return Uvm(rm::UVM_REGISTER_GPU, params);
   }
@@ -72,29 +72,29 @@ class UvmProcess : public Process {
     return Uvm(rm::UVM_FREE, rm::UVM_RANGE_HEAD{base, length});
   }
   rm::NvStatus Map(rm::NvU64 base, rm::NvU64 length, rm::NvU64 offset, rm::NvHandle memory,
-                   std::vector<unsigned> cards = {0}) {
+                   std::vector<unsigned> gpus = {0}) {
     std::vector<std::byte> bytes(rm::UvmParamSize(branch_, rm::UVM_MAP_EXTERNAL_ALLOCATION));
     const std::span<std::byte> params(bytes);
     Store(params, rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD{base, length, offset});
     std::size_t at = sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD);
-    for (const unsigned card : cards) {
+    for (const unsigned gpu : gpus) {
       rm::UvmGpuMappingAttributes attributes{};
-      attributes.gpuUuid = Uuid(card);
+      attributes.gpuUuid = Uuid(gpu);
       Store(params.subspan(at), attributes);
       at += sizeof(attributes);
     }
-    const rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL tail{cards.size(), kCtlFd, client, memory, 0};
+    const rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL tail{gpus.size(), kCtlFd, client, memory, 0};
     Store(params.subspan(rm::UvmMapExternalTail(branch_)), tail);
     return Uvm(rm::UVM_MAP_EXTERNAL_ALLOCATION, params);
   }
-  rm::NvStatus Unmap(rm::NvU64 base, rm::NvU64 length, unsigned card = 0) {
+  rm::NvStatus Unmap(rm::NvU64 base, rm::NvU64 length, unsigned gpu = 0) {
     return Uvm(rm::UVM_UNMAP_EXTERNAL,
-               rm::UVM_UNMAP_EXTERNAL_PARAMS{base, length, Uuid(card), 0, 0});
+               rm::UVM_UNMAP_EXTERNAL_PARAMS{base, length, Uuid(gpu), 0, 0});
   }
   void CloseUvm() { node_.Close(uvm); }
 
-  rm::NvU64 Used(unsigned card = 0) { return GetAccounting().cards[card].used_bytes; }
-  rm::NvU64 Tables(int card = 0) { return node_.GetUvmAccounting().cards[card].table_bytes; }
+  rm::NvU64 Used(unsigned gpu = 0) { return GetAccounting().gpus[gpu].used_bytes; }
+  rm::NvU64 Tables(int gpu = 0) { return node_.GetUvmAccounting().gpus[gpu].table_bytes; }
 
   FileId uvm = 0;
 

@@ -149,15 +149,15 @@ UvmSeen Seen(UvmProcess& process, std::vector<std::pair<rm::NvU64, rm::NvU64>> m
   return seen;
 }
 
-TEST(UvmManaged, TakesWholeBlocksOfTheFirstCard) {
+TEST(UvmManaged, TakesWholeBlocksOfTheFirstGpu) {
   const auto node = MakeDriver("v100-16g");
   UvmProcess process(*node, 10);
   process.Start();
   node->SettleUvm(Seen(process, {{kBase + 4096, 4096}, {kBase + 8192, 4096}}));
-  EXPECT_EQ(kTwoMiB, node->GetUvmAccounting().cards[0].managed_bytes);
+  EXPECT_EQ(kTwoMiB, node->GetUvmAccounting().gpus[0].managed_bytes);
   EXPECT_EQ(kTable + kDirectories + kTable, process.Tables());
   node->SettleUvm(Seen(process, {{kBase + 4096, kTwoMiB}}));
-  EXPECT_EQ(2 * kTwoMiB, node->GetUvmAccounting().cards[0].managed_bytes);
+  EXPECT_EQ(2 * kTwoMiB, node->GetUvmAccounting().gpus[0].managed_bytes);
   EXPECT_EQ(rm::NV_ERR_UVM_ADDRESS_IN_USE, process.CreateRange(kBase + kTwoMiB, 4096));
   node->SettleUvm(Seen(process, {}));
   EXPECT_EQ(kTable, process.Used());
@@ -206,12 +206,12 @@ TEST(UvmManaged, SaysWhatFoundNoRoom) {
   ASSERT_EQ(rm::NV_OK, process.Initialize());
   ASSERT_EQ(rm::NV_OK, process.RegisterGpu());
   node->SettleUvm(Seen(process, {{kBase, 40 * kTwoMiB}}));
-  const UvmCardAccounting accounting = node->GetUvmAccounting().cards[0];
+  const UvmGpuAccounting accounting = node->GetUvmAccounting().gpus[0];
   EXPECT_EQ(32 * kTwoMiB, accounting.managed_bytes);
   EXPECT_EQ(8 * kTwoMiB, accounting.managed_overcommit);
 }
 
-TEST(UvmTables, GoToSystemMemoryWhenTheCardIsFull) {
+TEST(UvmTables, GoToSystemMemoryWhenTheGpuIsFull) {
   const auto node = MakeDriver("v100-16g@64MiB");
   UvmProcess process(*node, 10);
   process.Start();
@@ -225,7 +225,7 @@ TEST(UvmTables, GoToSystemMemoryWhenTheCardIsFull) {
     ASSERT_EQ(rm::NV_OK, process.Map(kBase + i * kTwoMiB, 4096, 0, memory));
   }
   EXPECT_EQ(rm::kPageBig, process.Tables());
-  EXPECT_NE(0, node->GetUvmAccounting().cards[0].system_table_bytes);
+  EXPECT_NE(0, node->GetUvmAccounting().gpus[0].system_table_bytes);
   ASSERT_EQ(rm::NV_OK, process.FreeRange(kBase, 64 * kTwoMiB));
   EXPECT_EQ(kTable, process.Tables());
 }

@@ -52,7 +52,7 @@ class NotedGpu final : public GpuPort {
     return answer;
   }
   void Invalidate(rm::NvU64 space) override { invalidated.push_back(space); }
-  std::vector<GpuSample> Samples(int /*card*/) override { return samples; }
+  std::vector<GpuSample> Samples(int /*GPU*/) override { return samples; }
 };
 
 constexpr rm::NvU64 kBig = 0x200000;
@@ -66,7 +66,7 @@ class Work : public testing::Test {
 
   std::unique_ptr<Driver> Made() {
     auto made = MakeDriver("a10");
-    made->SetGpu(&gpu);
+    made->SetEngines(&gpu);
     return made;
   }
   // A channel with a ring, in the address space that is named.
@@ -184,7 +184,7 @@ TEST_F(Work, AnEventBufferIsBoundToTheSwitches) {
   ASSERT_EQ(3U, gpu.events.size());
   const GpuEventBuffer& told = gpu.events.back();
   EXPECT_EQ(std::tuple(0, true, true, 127U, true),
-            std::tuple(told.card, told.enabled, told.keep_newest, told.get, told.all_users));
+            std::tuple(told.gpu, told.enabled, told.keep_newest, told.get, told.all_users));
   EXPECT_EQ(rm::NV_OK, mine.Free(params.hRecordBuffer)) << "takes the buffer with it";
   EXPECT_EQ(std::vector<GpuKey>{told.key}, gpu.removed);
 }
@@ -194,7 +194,7 @@ TEST_F(Work, AChannelWithoutARingIsNothingToThem) {
   mine.AllocChannel(group, rm::AMPERE_CHANNEL_GPFIFO_A);
   Schedule(group, true);
   EXPECT_TRUE(gpu.channels.empty());
-  EXPECT_TRUE(mine.GetAccounting().cards[0].channels.at(0).scheduled);
+  EXPECT_TRUE(mine.GetAccounting().gpus[0].channels.at(0).scheduled);
 }
 
 TEST_F(Work, WhatWasSetBeforeIsTold) {

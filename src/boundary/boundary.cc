@@ -23,8 +23,8 @@ Decision RefuseEscape(Container& container, Call& call) {
 
 }  // namespace
 
-Boundary::Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger)
-    : container_(abi, std::move(cards), ledger) {
+Boundary::Boundary(const rm::Abi& abi, std::vector<GpuIds> gpus, ledger::Ledger& ledger)
+    : container_(abi, std::move(gpus), ledger) {
   SetQuotas();
 }
 
@@ -44,7 +44,7 @@ Needs Boundary::NeedsOf(const Call& call) const {
   }
   if (call.client != 0) {
     if (const auto client = container_.ledger.FindClient(call.client)) {
-      needs.card = container_.ledger.CardOf(client->ref, call.object);
+      needs.gpu = container_.ledger.GpuOf(client->ref, call.object);
     }
   }
   return needs;
@@ -102,7 +102,7 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error)
 
 void Boundary::Undone(Call& call, Decision& decision) {
   container_.refusals.Count("memory beyond the reservation");
-  container_.ledger.CountDenial(decision.card.value_or(0));
+  container_.ledger.CountDenial(decision.gpu.value_or(0));
   SetStatus(call, rm::NV_ERR_NO_MEMORY);
   container_.ledger.Cancel(decision.reservation);
 }
@@ -122,12 +122,12 @@ void Boundary::RemoveSpace(ledger::FileKey space) {
   if (found == container_.spaces.end()) {
     return;
   }
-  for (ledger::Card card = 0; card < container_.cards.size(); ++card) {
-    container_.ledger.ForceExtra({found->second.owner(), space}, card, 0);
+  for (ledger::Gpu gpu = 0; gpu < container_.gpus.size(); ++gpu) {
+    container_.ledger.ForceExtra({found->second.owner(), space}, gpu, 0);
   }
   container_.ledger.CloseFile(space);
   container_.spaces.erase(found);
-  (void)container_.managed.SetCards(ManagedCards(container_));
+  (void)container_.managed.SetGpus(ManagedGpus(container_));
 }
 
 void Boundary::DropGoneClients() {
@@ -143,16 +143,16 @@ void Boundary::DropGoneClients() {
   }
 }
 
-void Boundary::SetSizes(ledger::Card card, const CardSizes& sizes) {
-  container_.cards[card].sizes = sizes;
+void Boundary::SetSizes(ledger::Gpu gpu, const GpuSizes& sizes) {
+  container_.gpus[gpu].sizes = sizes;
   SetQuotas();
 }
 
 void Boundary::SetQuotas() {
-  for (ledger::Card card = 0; card < container_.cards.size(); ++card) {
-    container_.ledger.SetCardQuotas(
-        card, QuotasOf(container_.ledger.Limit(card), container_.cards[card].total_bytes,
-                       container_.cards[card].sizes.bar1_bytes));
+  for (ledger::Gpu gpu = 0; gpu < container_.gpus.size(); ++gpu) {
+    container_.ledger.SetGpuQuotas(
+        gpu, QuotasOf(container_.ledger.Limit(gpu), container_.gpus[gpu].total_bytes,
+                      container_.gpus[gpu].sizes.bar1_bytes));
   }
 }
 

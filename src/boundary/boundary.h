@@ -33,8 +33,8 @@ namespace cgpu::boundary {
 
 class Boundary {
  public:
-  // `cards` in the order of the grant, which is the ledger's; `abi` and `ledger` outlive this.
-  Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger);
+  // `gpus` in the order of the grant, which is the ledger's; `abi` and `ledger` outlive this.
+  Boundary(const rm::Abi& abi, std::vector<GpuIds> gpus, ledger::Ledger& ledger);
 
   [[nodiscard]] Needs NeedsOf(const Call& call) const;
 
@@ -62,10 +62,10 @@ class Boundary {
   void DropGoneClients();
 
   // Sets the sizes that are known once the GPU is first opened. Until then it has no BAR1.
-  void SetSizes(ledger::Card card, const CardSizes& sizes);
+  void SetSizes(ledger::Gpu gpu, const GpuSizes& sizes);
   // Applies the quotas; call it after each change of a limit (quotas.h).
   void SetQuotas();
-  [[nodiscard]] const std::vector<CardIds>& cards() const { return container_.cards; }
+  [[nodiscard]] const std::vector<GpuIds>& gpus() const { return container_.gpus; }
 
   // Returns the calls refused since the start, by the vendor's name of the command or its number.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const {

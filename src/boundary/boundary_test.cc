@@ -93,7 +93,7 @@ TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
   EXPECT_EQ(ledger_->Used(0) + ledger_->Reserved(0), 0U);
 }
 
-TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
+TEST_F(BoundaryTest, RefusesOtherGpusForeignClientsAndUnknownThings) {
   MakeSubdevice();
   rm::NV0080_ALLOC_PARAMETERS other{};
   other.deviceId = 1;  // exists on the host, is not granted
@@ -176,7 +176,7 @@ TEST_F(BoundaryTest, GivesADeviceAnAddressSpaceOfItsOwn) {
   }
 }
 
-TEST_F(BoundaryTest, RefusesTheCardsOwnAddressSpaces) {
+TEST_F(BoundaryTest, RefusesTheGpusOwnAddressSpaces) {
   MakeSubdevice();
   std::uint32_t handle = 0x40;
   for (std::uint32_t index = 0; index < 8; ++index) {
@@ -244,7 +244,7 @@ TEST_F(BoundaryTest, ShowsTheSlice) {
   EXPECT_EQ(seen.fbInfoList[3].data, 0U);
 }
 
-TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
+TEST_F(BoundaryTest, ShowsOnlyGrantedGpus) {
   MakeSubdevice();
   rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS ids{};
   std::fill(std::begin(ids.gpuIds), std::end(ids.gpuIds), rm::NV0000_CTRL_GPU_INVALID_ID);
@@ -266,7 +266,7 @@ TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT);
 }
 
-TEST_F(BoundaryTest, KnowsOnlyGrantedCardsByTheirPlace) {
+TEST_F(BoundaryTest, KnowsOnlyGrantedGpusByTheirPlace) {
   for (const rm::NvU8 bus :
        std::array<rm::NvU8, 3>{1, 2, 4}) {  // 2 exists on the host, is not granted
     rm::nv_ioctl_status_code_t place{};
@@ -513,7 +513,7 @@ TEST_F(BoundaryTest, OverlappingPointersGetCopiesOfTheirOwn) {
 }
 
 // Peers name other GPUs by their ids.
-TEST_F(BoundaryTest, TellsOfPeersAmongGrantedCardsAlone) {
+TEST_F(BoundaryTest, TellsOfPeersAmongGrantedGpusAlone) {
   MakeSubdevice();
   std::array<std::byte, 8348> caps{};  // NV0000_CTRL_SYSTEM_GET_P2P_CAPS_V2_PARAMS of 550
   const auto ask = [&](std::uint32_t first, std::uint32_t second) {
@@ -553,7 +553,7 @@ TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
   Call call;
   EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call), EINVAL) << "on the control file";
   call = {};
-  call.file.kind = FileKind::kCard;
+  call.file.kind = FileKind::kGpu;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call), 0);
   Call wrapped = call;
   wrapped.wrapped = true;

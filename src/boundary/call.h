@@ -43,7 +43,7 @@ class TenantMemory {
   [[nodiscard]] virtual bool Read(std::uint64_t address, void* into, std::size_t size) = 0;
 };
 
-enum class FileKind { kControl, kUvm, kCard };
+enum class FileKind { kControl, kUvm, kGpu };
 
 // A GPU file as the shim recognised it.
 struct File {

@@ -11,27 +11,27 @@ namespace {
 
 // Returns the GPU that `is_it` holds for.
 template <class Test>
-std::optional<ledger::Card> FindCard(const std::vector<CardIds>& cards, const Test& is_it) {
-  const auto found = std::ranges::find_if(cards, is_it);
-  return found == cards.end() ? std::nullopt
-                              : std::optional(static_cast<ledger::Card>(found - cards.begin()));
+std::optional<ledger::Gpu> FindGpu(const std::vector<GpuIds>& gpus, const Test& is_it) {
+  const auto found = std::ranges::find_if(gpus, is_it);
+  return found == gpus.end() ? std::nullopt
+                             : std::optional(static_cast<ledger::Gpu>(found - gpus.begin()));
 }
 
 }  // namespace
 
-Container::Container(const rm::Abi& driver, std::vector<CardIds> granted, ledger::Ledger& held)
-    : abi(driver), cards(std::move(granted)), ledger(held), managed(held) {}
+Container::Container(const rm::Abi& driver, std::vector<GpuIds> granted, ledger::Ledger& held)
+    : abi(driver), gpus(std::move(granted)), ledger(held), managed(held) {}
 
-std::optional<ledger::Card> Container::CardOfGpuId(std::uint32_t gpu_id) const {
-  return FindCard(cards, [&](const CardIds& card) { return card.gpu_id == gpu_id; });
+std::optional<ledger::Gpu> Container::GpuWithId(std::uint32_t gpu_id) const {
+  return FindGpu(gpus, [&](const GpuIds& gpu) { return gpu.gpu_id == gpu_id; });
 }
 
-std::optional<ledger::Card> Container::CardOfInstance(std::uint32_t instance) const {
-  return FindCard(cards, [&](const CardIds& card) { return card.device_instance == instance; });
+std::optional<ledger::Gpu> Container::GpuOfInstance(std::uint32_t instance) const {
+  return FindGpu(gpus, [&](const GpuIds& gpu) { return gpu.device_instance == instance; });
 }
 
-std::optional<ledger::Card> Container::CardOfUuid(const rm::NvProcessorUuid& uuid) const {
-  return FindCard(cards, [&](const CardIds& card) { return card.uuid == uuid; });
+std::optional<ledger::Gpu> Container::GpuOfUuid(const rm::NvProcessorUuid& uuid) const {
+  return FindGpu(gpus, [&](const GpuIds& gpu) { return gpu.uuid == uuid; });
 }
 
 bool Container::Lives(ledger::ClientRef client) const {
@@ -80,11 +80,11 @@ Decision Container::Fail(int error, Reason reason, const std::string& what) {
   return decision;
 }
 
-Decision Container::NoMemory(Call& call, ledger::Card card) {
+Decision Container::NoMemory(Call& call, ledger::Gpu gpu) {
   Decision refusal =
       Answer(call, rm::NV_ERR_NO_MEMORY, Reason::kMemoryLimit, "memory over the limit");
   refusal.over_limit = true;
-  refusal.card = card;
+  refusal.gpu = gpu;
   return refusal;
 }
 

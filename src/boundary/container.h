@@ -23,20 +23,20 @@
 namespace cgpu::boundary {
 
 // Sizes of a GPU, in bytes, as the driver reports them when the GPU is first opened.
-struct CardSizes {
+struct GpuSizes {
   std::uint64_t context_bytes = 0;  // bytes that it takes for a channel group
   std::uint64_t space_bytes = 0;    // bytes that it takes for an address space
   std::uint64_t bar1_bytes = 0;     // size of the window onto its memory
 };
 
 // A granted GPU, as the driver numbers it.
-struct CardIds {
+struct GpuIds {
   std::uint32_t minor = 0;
   std::uint32_t gpu_id = 0;
   std::uint32_t device_instance = 0;
   rm::NvProcessorUuid uuid{};
   std::uint64_t total_bytes = 0;  // of its memory; 0: the whole GPU is granted
-  CardSizes sizes;
+  GpuSizes sizes;
 };
 
 // Counts of the calls refused since the start, by the vendor's name of the command or its number.
@@ -65,7 +65,7 @@ class Refusals {
 // taking or giving back.
 struct Encoders {
   ledger::ClientRef client;
-  ledger::Card card = 0;
+  ledger::Gpu gpu = 0;
   std::uint32_t taken = 0;
 };
 
@@ -76,14 +76,14 @@ struct Entries {
 };
 
 struct Container {
-  Container(const rm::Abi& driver, std::vector<CardIds> granted, ledger::Ledger& held);
+  Container(const rm::Abi& driver, std::vector<GpuIds> granted, ledger::Ledger& held);
 
   const rm::Abi& abi;
-  std::vector<CardIds> cards;  // in the order of the grant, which is the ledger's
+  std::vector<GpuIds> gpus;  // in the order of the grant, which is the ledger's
   ledger::Ledger& ledger;
   Refusals refusals;
   std::map<ledger::FileKey, UvmSpace> spaces;
-  std::multiset<ledger::Card> registering;  // by calls of UVM_REGISTER_GPU in the driver
+  std::multiset<ledger::Gpu> registering;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedTracker managed;
   std::map<std::uint32_t, DmaTracker> dma;  // by client
   std::vector<Encoders> encoders;
@@ -92,9 +92,9 @@ struct Container {
   std::map<std::pair<ledger::Handle, std::uint32_t>, std::uint64_t> os_events;
 
   // Return a granted GPU; nothing for any other.
-  [[nodiscard]] std::optional<ledger::Card> CardOfGpuId(std::uint32_t gpu_id) const;
-  [[nodiscard]] std::optional<ledger::Card> CardOfInstance(std::uint32_t instance) const;
-  [[nodiscard]] std::optional<ledger::Card> CardOfUuid(const rm::NvProcessorUuid& uuid) const;
+  [[nodiscard]] std::optional<ledger::Gpu> GpuWithId(std::uint32_t gpu_id) const;
+  [[nodiscard]] std::optional<ledger::Gpu> GpuOfInstance(std::uint32_t instance) const;
+  [[nodiscard]] std::optional<ledger::Gpu> GpuOfUuid(const rm::NvProcessorUuid& uuid) const;
   // Returns true while the client is in the ledger.
   [[nodiscard]] bool Lives(ledger::ClientRef client) const;
   // Adds an entry that the driver keeps for the client. Returns false at the quota.
@@ -104,7 +104,7 @@ struct Container {
   Decision Answer(Call& call, std::uint32_t status, Reason reason, const std::string& what);
   Decision Fail(int error, Reason reason, const std::string& what);
   // Answers that the GPU has no memory left.
-  Decision NoMemory(Call& call, ledger::Card card);
+  Decision NoMemory(Call& call, ledger::Gpu gpu);
 };
 
 }  // namespace cgpu::boundary

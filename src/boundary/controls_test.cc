@@ -70,7 +70,7 @@ TEST_F(ControlsTest, ResetsNoCounterOfTheBus) {
   }
 }
 
-TEST_F(ControlsTest, TellsOfNoErrorsOfTheContextOnTheCard) {
+TEST_F(ControlsTest, TellsOfNoErrorsOfTheContextOnTheGpu) {
   MakeDebugger(0x60);
   std::array<std::uint32_t, 4824 / 4> states{};
   for (const std::uint32_t channel : {0U, kDevice}) {
@@ -107,7 +107,7 @@ TEST_F(ControlsTest, KeepsStatisticsOfEncryptionInOwnHostMemoryAlone) {
   }
 }
 
-TEST_F(ControlsTest, TellsThatAChannelOfTheCardFailedAndNotHow) {
+TEST_F(ControlsTest, TellsThatAChannelOfTheGpuFailedAndNotHow) {
   for (const bool error : {true, false}) {
     rm::NvUnixEvent event{};
     rm::NVOS41_PARAMETERS params{};

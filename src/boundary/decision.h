@@ -19,11 +19,11 @@ namespace cgpu::boundary {
 // them.
 struct Effects {
   bool lists_processes = false;  // the answer still lacks what AnswerOfProcesses() adds
-  bool opens_gpu = false;        // needs the sizes of `card`: open it first, then SetSizes()
+  bool opens_gpu = false;        // needs the sizes of `gpu`: open it first, then SetSizes()
   bool shows_memory = false;     // shows what the container holds: settle managed memory first
   bool changes_ranges = false;   // makes or frees a UVM range: nobody asks about ranges meanwhile
   bool schedules_channels = false;  // lets channels run: give each its time slice first
-  bool switches_channels = false;   // names channels to take off `card` or to put back
+  bool switches_channels = false;   // names channels to take off `gpu` or to put back
   bool frees_objects = false;       // a channel may be gone: tell the scheduler
   bool makes_space = false;         // makes an address space of a file of nvidia-uvm's: keep it
 
@@ -48,7 +48,7 @@ struct Decision {
   int error = 0;
   std::optional<Reason> refused;  // why it is neither executed nor answered as the tenant wants
   Effects effects;
-  // True when memory was refused, on `card`: try again after a look at what has been closed
+  // True when memory was refused, on `gpu`: try again after a look at what has been closed
   // meanwhile.
   bool over_limit = false;
   // The fields below are for Account().
@@ -57,11 +57,11 @@ struct Decision {
   ledger::ObjectRef object;  // the parent of an allocation or copy; the object to free
   std::uint64_t bytes = 0;   // reserved for it
   bool covered = false;      // all page tables for mappings in it are included
-  std::optional<ledger::Card> card;
+  std::optional<ledger::Gpu> gpu;
   std::vector<Transfer> transfers;
   std::uint64_t given_flags = 0;  // the tenant's flags, where the driver is given others
   bool own_share = false;         // a device's hClientShare was 0, which the driver must not see
-  std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
+  std::set<ledger::Gpu> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
 };
 
@@ -81,7 +81,7 @@ inline constexpr std::uint64_t kAnySpace = 0;
 struct Needs {
   std::vector<std::uint32_t> clients;  // the call changes their state
   std::optional<std::uint64_t> space;  // and this UVM space's; kAnySpace: the call may create one
-  std::optional<ledger::Card> card;
+  std::optional<ledger::Gpu> gpu;
 };
 
 }  // namespace cgpu::boundary

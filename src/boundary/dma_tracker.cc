@@ -4,9 +4,9 @@
 
 namespace cgpu::boundary {
 
-void DmaTracker::AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Card card,
+void DmaTracker::AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Gpu gpu,
                           bool covered) {
-  ranges_[range.serial] = Range{range.handle, space, card, covered, {}};
+  ranges_[range.serial] = Range{range.handle, space, gpu, covered, {}};
 }
 
 std::uint64_t DmaTracker::Space::Bytes() const {
@@ -18,7 +18,7 @@ void DmaTracker::Count(const Range& range, const DmaMapping& mapping) {
   if (range.covered) {
     return;
   }
-  Space& space = spaces_[{range.card, range.space}];
+  Space& space = spaces_[{range.gpu, range.space}];
   space.tables.Map(mapping.start, mapping.end);
   if (mapping.both) {
     space.more.Map(mapping.start, mapping.end);
@@ -26,7 +26,7 @@ void DmaTracker::Count(const Range& range, const DmaMapping& mapping) {
 }
 
 void DmaTracker::Uncount(const Range& range, const DmaMapping& mapping) {
-  const auto space = spaces_.find({range.card, range.space});
+  const auto space = spaces_.find({range.gpu, range.space});
   if (range.covered || space == spaces_.end()) {
     return;
   }
@@ -48,9 +48,9 @@ std::uint64_t DmaTracker::Need(std::uint64_t range, const DmaMapping& mapping, b
     const std::uint64_t most = PageTables::MostBytes(mapping.end - mapping.start);
     return (mapping.both ? 2 * most : most) + PageTables::kTableBytes;
   }
-  const std::uint64_t before = Bytes(found->second.card);
+  const std::uint64_t before = Bytes(found->second.gpu);
   Count(found->second, mapping);
-  const std::uint64_t after = Bytes(found->second.card);
+  const std::uint64_t after = Bytes(found->second.gpu);
   Uncount(found->second, mapping);
   return after - before;
 }
@@ -154,10 +154,10 @@ std::vector<ledger::ObjectRef> DmaTracker::Objects() const {
   return objects;
 }
 
-std::uint64_t DmaTracker::Bytes(ledger::Card card) const {
+std::uint64_t DmaTracker::Bytes(ledger::Gpu gpu) const {
   std::uint64_t bytes = 0;
-  for (auto space = spaces_.lower_bound({card, 0});
-       space != spaces_.end() && space->first.first == card; ++space) {
+  for (auto space = spaces_.lower_bound({gpu, 0});
+       space != spaces_.end() && space->first.first == gpu; ++space) {
     bytes += space->second.Bytes();
   }
   return bytes;

@@ -54,7 +54,7 @@ class DmaTracker {
 
   // Adds a range. `space`: the serial number of the object that identifies the address space on the
   // GPU; the range's own where that is unknown. `covered`: all tables are charged with the range.
-  void AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Card card, bool covered);
+  void AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Gpu gpu, bool covered);
 
   // Returns the bytes of tables that the mapping may take beyond the existing ones. `placed`: its
   // address is known. Returns 0 for an unknown range, where nothing can be mapped.
@@ -77,21 +77,21 @@ class DmaTracker {
     }
   }
 
-  [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
+  [[nodiscard]] std::uint64_t Bytes(ledger::Gpu gpu) const;
 
-  // Hand-over (state.cc): records within the open one. `cards`: the number of GPUs.
+  // Hand-over (state.cc): records within the open one. `gpus`: the number of GPUs.
   void Save(StateWriter& writer) const;
-  void Load(StateReader& reader, ledger::Card cards);
+  void Load(StateReader& reader, ledger::Gpu gpus);
 
  private:
-  using SpaceKey = std::pair<ledger::Card, std::uint64_t>;
+  using SpaceKey = std::pair<ledger::Gpu, std::uint64_t>;
   using Mappings = std::multimap<std::uint64_t, DmaMapping>;              // by start
   using Place = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;  // memory, range, start
 
   struct Range {
     ledger::Handle handle = 0;
     std::uint64_t space = 0;
-    ledger::Card card = 0;
+    ledger::Gpu gpu = 0;
     bool covered = false;
     Mappings mappings;
   };
@@ -101,7 +101,7 @@ class DmaTracker {
     [[nodiscard]] std::uint64_t Bytes() const;
   };
   [[nodiscard]] std::vector<ledger::ObjectRef> Objects() const;
-  void LoadRange(StateReader& reader, ledger::Card cards);
+  void LoadRange(StateReader& reader, ledger::Gpu gpus);
   void LoadMapping(StateReader& reader);
   void Count(const Range& range, const DmaMapping& mapping);
   void Uncount(const Range& range, const DmaMapping& mapping);

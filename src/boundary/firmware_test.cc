@@ -265,7 +265,7 @@ class LegacyTest : public BoundaryTest {
     alloc.params.limit = ~std::uint64_t{0};
     alloc.fd = -1;
     call_ = {};
-    call_.file.kind = FileKind::kCard;
+    call_.file.kind = FileKind::kGpu;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call_), 0);
     Decision decision = boundary_->Decide(call_);
     if (decision.action == Decision::Action::kExecute) {
@@ -305,7 +305,7 @@ TEST_F(LegacyTest, RegistersAreMappedByNobody) {
   map.params.length = 4096;
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_MAP_MEMORY, map, call), 0);
-  call.fd->file = File{FileKind::kCard, 0, true};
+  call.fd->file = File{FileKind::kGpu, 0, true};
   EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_PROTECTION_FAULT);
 }

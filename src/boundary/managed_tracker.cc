@@ -17,7 +17,7 @@ bool Overlap(const AddressRange& one, const AddressRange& other) {
 
 }  // namespace
 
-std::optional<ledger::Card> ManagedTracker::Charge(Thread thread, const Claim& claim) {
+std::optional<ledger::Gpu> ManagedTracker::Charge(Thread thread, const Claim& claim) {
   Over(thread);
   now_[thread].claim = claim;
   const auto full = TryCharge(claim.process, BytesOf(claim.process));
@@ -388,22 +388,22 @@ bool ManagedTracker::Recharge(const Processes& before, const Processes& intents)
     if (intents.contains(process)) {
       fits = !TryCharge(process, bytes) && fits;
     }
-    for (const ledger::Card card : cards_) {
-      ledger_.ForceExtra(KeyOf(process), card, bytes);
+    for (const ledger::Gpu gpu : gpus_) {
+      ledger_.ForceExtra(KeyOf(process), gpu, bytes);
     }
   }
   return fits;
 }
 
-bool ManagedTracker::SetCards(const std::set<ledger::Card>& cards) {
-  const std::set<ledger::Card> before = cards_;
+bool ManagedTracker::SetGpus(const std::set<ledger::Gpu>& gpus) {
+  const std::set<ledger::Gpu> before = gpus_;
   const Processes payers = Payers();
-  for (const ledger::Card card : cards) {
+  for (const ledger::Gpu gpu : gpus) {
     for (const ledger::ProcessKey process : payers) {
-      if (before.contains(card) || ledger_.SetExtra(KeyOf(process), card, BytesOf(process)).ok()) {
+      if (before.contains(gpu) || ledger_.SetExtra(KeyOf(process), gpu, BytesOf(process)).ok()) {
         continue;
       }
-      for (const ledger::Card added : cards) {
+      for (const ledger::Gpu added : gpus) {
         for (const ledger::ProcessKey other : payers) {
           if (!before.contains(added)) {
             ledger_.ForceExtra(KeyOf(other), added, 0);
@@ -413,22 +413,22 @@ bool ManagedTracker::SetCards(const std::set<ledger::Card>& cards) {
       return false;
     }
   }
-  for (const ledger::Card card : before) {
+  for (const ledger::Gpu gpu : before) {
     for (const ledger::ProcessKey process : payers) {
-      if (!cards.contains(card)) {
-        ledger_.ForceExtra(KeyOf(process), card, 0);
+      if (!gpus.contains(gpu)) {
+        ledger_.ForceExtra(KeyOf(process), gpu, 0);
       }
     }
   }
-  cards_ = cards;
+  gpus_ = gpus;
   return true;
 }
 
-void ManagedTracker::Resume(const std::set<ledger::Card>& cards) {
-  cards_ = cards;
-  for (const ledger::Card card : cards_) {
+void ManagedTracker::Resume(const std::set<ledger::Gpu>& gpus) {
+  gpus_ = gpus;
+  for (const ledger::Gpu gpu : gpus_) {
     for (const ledger::ProcessKey process : Payers()) {
-      ledger_.ForceExtra(KeyOf(process), card, BytesOf(process));
+      ledger_.ForceExtra(KeyOf(process), gpu, BytesOf(process));
     }
   }
 }
@@ -454,18 +454,18 @@ std::uint64_t ManagedTracker::BytesOf(ledger::ProcessKey process) const {
 }
 
 // Charges all GPUs or none. Returns the GPU that has no room.
-std::optional<ledger::Card> ManagedTracker::TryCharge(ledger::ProcessKey process,
-                                                      std::uint64_t bytes) {
-  std::map<ledger::Card, std::uint64_t> before;
-  for (const ledger::Card card : cards_) {
-    const std::uint64_t old = ledger_.Extra(KeyOf(process), card);
-    if (!ledger_.SetExtra(KeyOf(process), card, bytes).ok()) {
+std::optional<ledger::Gpu> ManagedTracker::TryCharge(ledger::ProcessKey process,
+                                                     std::uint64_t bytes) {
+  std::map<ledger::Gpu, std::uint64_t> before;
+  for (const ledger::Gpu gpu : gpus_) {
+    const std::uint64_t old = ledger_.Extra(KeyOf(process), gpu);
+    if (!ledger_.SetExtra(KeyOf(process), gpu, bytes).ok()) {
       for (const auto& [charged, value] : before) {
         ledger_.ForceExtra(KeyOf(process), charged, value);
       }
-      return card;
+      return gpu;
     }
-    before[card] = old;
+    before[gpu] = old;
   }
   return std::nullopt;
 }

@@ -98,7 +98,7 @@ class ManagedTracker {
 
   // Charges the mapping. Returns a GPU that it does not fit on; then nothing is charged and the
   // witness stays the caller's.
-  std::optional<ledger::Card> Charge(Thread thread, const Claim& claim);
+  std::optional<ledger::Gpu> Charge(Thread thread, const Claim& claim);
   // Watches a mapping that becomes managed memory only on purpose: not charged, but looked for.
   // `before`: what its address space shows of what Counted() names, if anything.
   void Watch(Thread thread, const Claim& claim, AddressRanges before);
@@ -160,13 +160,13 @@ class ManagedTracker {
 
   // Sets the GPUs that managed memory may lie on from now on. Returns false if the present memory
   // does not fit on a new one; then nothing changes.
-  [[nodiscard]] bool SetCards(const std::set<ledger::Card>& cards);
+  [[nodiscard]] bool SetGpus(const std::set<ledger::Gpu>& gpus);
 
   // Hand-over (state.cc): records within the open one. Resume() follows with what the UVM spaces
   // tell: the GPUs that managed memory lies on already.
   void Save(StateWriter& writer) const;
   void Load(StateReader& reader);
-  void Resume(const std::set<ledger::Card>& cards);
+  void Resume(const std::set<ledger::Gpu>& gpus);
   // Returns all witnesses in use, with the processes that they were opened for.
   [[nodiscard]] std::map<Witness, ledger::ProcessKey> Witnesses() const;
 
@@ -195,7 +195,7 @@ class ManagedTracker {
   [[nodiscard]] std::vector<Mapping*> Waiting();
   [[nodiscard]] Processes Payers() const;
   [[nodiscard]] std::uint64_t BytesOf(ledger::ProcessKey process) const;
-  std::optional<ledger::Card> TryCharge(ledger::ProcessKey process, std::uint64_t bytes);
+  std::optional<ledger::Gpu> TryCharge(ledger::ProcessKey process, std::uint64_t bytes);
   bool Recharge(const Processes& before, const Processes& intents);
   void Release(const Mapping& mapping);
   void DoubtGone(const SeenByWitness& seen);
@@ -214,7 +214,7 @@ class ManagedTracker {
   [[nodiscard]] Mapping LoadMapping(StateReader& reader, bool over, Thread* thread) const;
 
   ledger::Ledger& ledger_;
-  std::set<ledger::Card> cards_;
+  std::set<ledger::Gpu> gpus_;
   std::map<Witness, Space> spaces_;
   std::map<Thread, Mapping> now_;  // the last mapping of each thread
   std::vector<Mapping> over_;      // earlier mappings that no look has settled yet

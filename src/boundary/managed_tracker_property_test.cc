@@ -57,7 +57,7 @@ AddressRanges RangesOf(const Blocks& blocks) {
 class Machine {
  public:
   Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
-    EXPECT_TRUE(tracker_.SetCards({0}));
+    EXPECT_TRUE(tracker_.SetGpus({0}));
     tracker_.ExpectSpaces();
     Spawn();
   }

@@ -15,14 +15,14 @@ namespace {
 class ManagedTrackerTest : public ::testing::Test {
  protected:
   ManagedTrackerTest() {
-    EXPECT_TRUE(tracker_.SetCards({0}));
+    EXPECT_TRUE(tracker_.SetGpus({0}));
     tracker_.ExpectSpaces();
   }
   static AddressRange Piece(std::uint64_t index, std::uint64_t count = 1) {
     return {kBase + index * 256 * kMib, kBase + (index + count) * 256 * kMib};
   }
   // Charges for the thread and process of that number.
-  std::optional<ledger::Card> Charge(Witness witness, int thread, AddressRange range) {
+  std::optional<ledger::Gpu> Charge(Witness witness, int thread, AddressRange range) {
     const ManagedTracker::Claim claim{witness, 1, 1, range};
     const auto look = tracker_.BeginLook();
     const auto full = tracker_.Charge(thread, claim);
@@ -203,15 +203,15 @@ TEST_F(ManagedTrackerTest, AWatchedMappingWhoseOffsetIsAnAddressInUseIsNone) {
   EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
 }
 
-TEST_F(ManagedTrackerTest, LiesOnEveryCardThatIsRegistered) {
+TEST_F(ManagedTrackerTest, LiesOnEveryGpuThatIsRegistered) {
   ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
   EXPECT_EQ(ledger_.Used(1), 0U);
-  ASSERT_TRUE(tracker_.SetCards({0, 1}));
+  ASSERT_TRUE(tracker_.SetGpus({0, 1}));
   EXPECT_GT(ledger_.Used(1), 256 * kMib);
-  ASSERT_TRUE(tracker_.SetCards({0}));
+  ASSERT_TRUE(tracker_.SetGpus({0}));
   EXPECT_EQ(ledger_.Used(1), 0U);
   ASSERT_EQ(Charge(2, 11, Piece(1)), std::nullopt);
-  EXPECT_FALSE(tracker_.SetCards({0, 1})) << "512 MiB and tables do not fit";
+  EXPECT_FALSE(tracker_.SetGpus({0, 1})) << "512 MiB and tables do not fit";
   EXPECT_EQ(ledger_.Used(1), 0U);
 }
 
@@ -224,13 +224,13 @@ TEST_F(ManagedTrackerTest, WithoutASpaceNothingComesOfAMapping) {
 }
 
 TEST_F(ManagedTrackerTest, SumsDoNotWrap) {
-  ASSERT_TRUE(tracker_.SetCards({}));
+  ASSERT_TRUE(tracker_.SetGpus({}));
   constexpr std::uint64_t kTop = std::uint64_t{1} << 56;
   for (int thread = 0; thread < 300; ++thread) {
     const auto witness = static_cast<Witness>(thread + 1);
     ASSERT_EQ(tracker_.Charge(thread, {witness, 1, 1, {4096, kTop}}), std::nullopt) << "on no card";
   }
-  EXPECT_FALSE(tracker_.SetCards({0})) << "300 times 64 PiB";
+  EXPECT_FALSE(tracker_.SetGpus({0})) << "300 times 64 PiB";
 }
 
 // The thread is slow: before it maps anything, the old mapping is unmapped, and that is seen.

@@ -50,13 +50,13 @@ IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags, std::ui
 
 Decision Reserve(Container& container, Call& call, Decision decision, ledger::Kind kind,
                  std::uint64_t bytes) {
-  decision.card = container.ledger.CardOf(decision.client, call.object);
-  if (bytes > 0 && !decision.card) {
+  decision.gpu = container.ledger.GpuOf(decision.client, call.object);
+  if (bytes > 0 && !decision.gpu) {
     return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, Reason::kInvalid,
                             "card memory below no card");
   }
-  const ledger::Card card = decision.card.value_or(0);
-  auto reservation = container.ledger.Reserve(kind, card, bytes);
+  const ledger::Gpu gpu = decision.gpu.value_or(0);
+  auto reservation = container.ledger.Reserve(kind, gpu, bytes);
   if (!reservation.ok()) {
     const bool memory = reservation.full() == ledger::Full::kLimit;
     Decision refusal =
@@ -64,7 +64,7 @@ Decision Reserve(Container& container, Call& call, Decision decision, ledger::Ki
                          memory ? Reason::kMemoryLimit : Reason::kQuota,
                          memory ? "memory over the limit" : "objects over a quota");
     refusal.over_limit = memory;
-    refusal.card = card;
+    refusal.gpu = gpu;
     return refusal;
   }
   decision.reservation = std::move(*reservation);
@@ -91,7 +91,7 @@ std::optional<Undo> AddMade(Container& container, Call& call, Decision& decision
   object.actual_bytes = std::max(made.bytes, decision.bytes);
   if (const ClassRule* rule = FindClassRule(made.cls);
       rule != nullptr && rule->effect == ClassEffect::kDevice) {
-    object.card = decision.card;
+    object.gpu = decision.gpu;
   }
   object.engine = made.engine;
   auto added = container.ledger.AddObject(decision.reservation, decision.client, object);
@@ -161,7 +161,7 @@ void AddRange(Container& container, ledger::ClientRef client, std::uint32_t hand
               std::optional<std::uint32_t> space, bool covered) {
   const auto owner = container.ledger.FindClient(client.handle);
   const auto range = container.ledger.Find(client, handle);
-  if (!owner || !range || !range->card) {
+  if (!owner || !range || !range->gpu) {
     return;
   }
   if (FindDmaTracker(container, client) == nullptr) {
@@ -173,7 +173,7 @@ void AddRange(Container& container, ledger::ClientRef client, std::uint32_t hand
     const auto named = container.ledger.Find(client, *space != 0 ? *space : range->parent);
     serial = named ? named->ref.serial : serial;
   }
-  container.dma.at(client.handle).AddRange(range->ref, serial, *range->card, covered);
+  container.dma.at(client.handle).AddRange(range->ref, serial, *range->gpu, covered);
   if (space && range->cls == rm::NV50_MEMORY_VIRTUAL) {
     // virtual_mem.c refAddDependant(). If it names no space, or one that is gone by now, it depends
     // on none.
@@ -182,8 +182,8 @@ void AddRange(Container& container, ledger::ClientRef client, std::uint32_t hand
 }
 
 void SettleDma(Container& container, const DmaTracker& tracker) {
-  for (ledger::Card card = 0; card < container.cards.size(); ++card) {
-    container.ledger.ForceExtra(KeyOf(tracker), card, tracker.Bytes(card));
+  for (ledger::Gpu gpu = 0; gpu < container.gpus.size(); ++gpu) {
+    container.ledger.ForceExtra(KeyOf(tracker), gpu, tracker.Bytes(gpu));
   }
 }
 
@@ -192,8 +192,8 @@ void DropDmaTracker(Container& container, std::uint32_t client) {
   if (found == container.dma.end()) {
     return;
   }
-  for (ledger::Card card = 0; card < container.cards.size(); ++card) {
-    container.ledger.ForceExtra(KeyOf(found->second), card, 0);
+  for (ledger::Gpu gpu = 0; gpu < container.gpus.size(); ++gpu) {
+    container.ledger.ForceExtra(KeyOf(found->second), gpu, 0);
   }
   container.dma.erase(found);
 }

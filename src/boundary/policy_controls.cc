@@ -37,7 +37,7 @@ constexpr ControlRule Empty(std::uint32_t command, std::string_view why) {
 constexpr std::string_view kShares = "cgpu gives the shares";
 constexpr std::string_view kDebuggers =
     "debuggers (cuda-gdb, GPU core dumps) stop and read contexts; not in a slice";
-constexpr std::string_view kWholeCard = "shows the load of the whole card";
+constexpr std::string_view kWholeGpu = "shows the load of the whole card";
 constexpr std::string_view kNotListed =
     "a control of the GPU's firmware that is not listed; please report it with this line";
 
@@ -229,10 +229,10 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::GSS_LEGACY_A084, Effect::kOwn},
     {rm::GSS_LEGACY_A612, Effect::kOwn},
     {rm::GSS_LEGACY_A618, Effect::kOwn},
-    Refuse(rm::GSS_LEGACY_8539, kWholeCard),
-    Refuse(rm::GSS_LEGACY_9037, kWholeCard),
-    Refuse(rm::GSS_LEGACY_A0A8, kWholeCard),
-    Refuse(rm::GSS_LEGACY_A0D1, kWholeCard),
+    Refuse(rm::GSS_LEGACY_8539, kWholeGpu),
+    Refuse(rm::GSS_LEGACY_9037, kWholeGpu),
+    Refuse(rm::GSS_LEGACY_A0A8, kWholeGpu),
+    Refuse(rm::GSS_LEGACY_A0D1, kWholeGpu),
     {rm::BINAPI_0107, Effect::kOwn},
     {rm::BINAPI_0108, Effect::kOwn},
     {rm::BINAPI_0110, Effect::kOwn},

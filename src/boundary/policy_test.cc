@@ -62,8 +62,8 @@ class Tenant final : public TenantMemory {
     call_ = bytes;
     Call call;
     const rm::EscapeRow* row = rm::FindEscape(nr);
-    call.file = row->files == rm::EscapeFiles::kCard ? File{FileKind::kCard, 0, true}
-                                                     : File{FileKind::kControl, 255, true};
+    call.file = row->files == rm::EscapeFiles::kGpu ? File{FileKind::kGpu, 0, true}
+                                                    : File{FileKind::kControl, 255, true};
     const auto size = static_cast<rm::NvU32>(bytes.size());
     if (const int error = Decode(abi_, rm::EscapeRequest(nr, size), kCall, *this, call)) {
       return std::strerror(error);

@@ -30,7 +30,7 @@ std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total) {
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(kEncoders * part / whole, 1));
 }
 
-ledger::CardQuotas QuotasOf(std::uint64_t limit, std::uint64_t total, std::uint64_t bar1) {
+ledger::GpuQuotas QuotasOf(std::uint64_t limit, std::uint64_t total, std::uint64_t bar1) {
   const auto [part, whole] = ShareOf(limit, total);
   const auto ids = static_cast<std::uint32_t>(kEqualPart + kByMemory * part / whole);
   const std::uint64_t window = (bar1 - bar1 / 32) / kMib;

@@ -58,8 +58,8 @@ inline constexpr std::size_t kMaxRanges = 262144;
 
 // Returns the quotas of a slice of `limit` bytes, on a GPU that has `total` bytes and a BAR1 of
 // `bar1` bytes. `total` 0 means `limit`.
-[[nodiscard]] ledger::CardQuotas QuotasOf(std::uint64_t limit, std::uint64_t total,
-                                          std::uint64_t bar1);
+[[nodiscard]] ledger::GpuQuotas QuotasOf(std::uint64_t limit, std::uint64_t total,
+                                         std::uint64_t bar1);
 
 // Returns the number of a GPU's encoder sessions that a slice may have.
 [[nodiscard]] std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total);

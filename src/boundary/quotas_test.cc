@@ -60,7 +60,7 @@ TEST(Quotas, ViewsTakeWholePages) {
   EXPECT_EQ(Bar1Bytes(0, kMost, 4096), kMost);
 }
 
-TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
+TEST_F(BoundaryTest, ViewsOfGpuMemoryAreBoundedByTheSlicesPartOfBar1) {
   MakeSubdevice();
   boundary_->SetSizes(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
   EXPECT_EQ(AllocMemory(0x20, 64 * kMib), rm::NV_OK);
@@ -72,7 +72,7 @@ TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
     params.params = {kClient, kDevice, memory, 0, bytes, address, 0, 0};
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_MAP_MEMORY, params, call), 0);
-    call.fd->file = File{FileKind::kCard, 0, true};
+    call.fd->file = File{FileKind::kGpu, 0, true};
     Decision decision = boundary_->Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       (void)Execute(call, decision);

@@ -28,11 +28,11 @@ enum Tag : StateTag {
   kOsEvent = 8,   // client, its serial number, the event's number
 
   kSpaceKey = 10,      // the ledger's key
-  kSpaceTracker = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
+  kSpaceTracker = 11,  // kSpaceHead, kSpaceRange, kSpaceGpu, kSpacePiece, kSpaceChannel
 
   kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
-  kSpaceCard = 22,     // GPU; it is registered; it has an address space
+  kSpaceGpu = 22,      // GPU; it is registered; it has an address space
   kSpacePiece = 23,    // by start: GPU, start, end, hold
   kSpaceChannel = 24,  // client, channel, GPU, start, end, hold
 
@@ -60,10 +60,10 @@ bool Check(StateReader& reader, bool holds, std::string_view what) {
   return holds && !reader.failed();
 }
 
-ledger::Card LoadCard(StateReader& reader, ledger::Card cards) {
-  const auto card = reader.As<ledger::Card>();
-  (void)Check(reader, card < cards, "a card that is not granted");
-  return card;
+ledger::Gpu LoadGpu(StateReader& reader, ledger::Gpu gpus) {
+  const auto gpu = reader.As<ledger::Gpu>();
+  (void)Check(reader, gpu < gpus, "a GPU that is not granted");
+  return gpu;
 }
 
 AddressRange LoadAddresses(StateReader& reader) {
@@ -85,23 +85,23 @@ void UvmSpace::Save(StateWriter& writer) const {
   for (const auto& [base, length] : ranges_) {
     writer.Row(kSpaceRange, base, length);
   }
-  std::set<ledger::Card> cards = gpus_;
-  cards.insert(va_spaces_.begin(), va_spaces_.end());
-  for (const ledger::Card card : cards) {
-    writer.Row(kSpaceCard, card, gpus_.contains(card), va_spaces_.contains(card));
+  std::set<ledger::Gpu> gpus = gpus_;
+  gpus.insert(va_spaces_.begin(), va_spaces_.end());
+  for (const ledger::Gpu gpu : gpus) {
+    writer.Row(kSpaceGpu, gpu, gpus_.contains(gpu), va_spaces_.contains(gpu));
   }
-  for (const auto& [card, pieces] : pieces_) {
+  for (const auto& [gpu, pieces] : pieces_) {
     for (const auto& [start, piece] : pieces) {
-      writer.Row(kSpacePiece, card, start, piece.end, piece.hold);
+      writer.Row(kSpacePiece, gpu, start, piece.end, piece.hold);
     }
   }
   for (const auto& [name, channel] : channels_) {
-    writer.Row(kSpaceChannel, name.first, name.second, channel.card, channel.start, channel.end,
+    writer.Row(kSpaceChannel, name.first, name.second, channel.gpu, channel.start, channel.end,
                channel.hold);
   }
 }
 
-void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
+void UvmSpace::Load(StateReader& reader, ledger::Gpu gpus) {
   reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kSpaceHead:
@@ -117,21 +117,21 @@ void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
         }
         return true;
       }
-      case kSpaceCard: {
-        const ledger::Card card = LoadCard(reader, cards);
+      case kSpaceGpu: {
+        const ledger::Gpu gpu = LoadGpu(reader, gpus);
         if (reader.Flag()) {
-          AddGpu(card);
+          AddGpu(gpu);
         }
         if (reader.Flag()) {
-          AddVaSpace(card);
+          AddVaSpace(gpu);
         }
         return true;
       }
       case kSpacePiece:
-        LoadPiece(reader, cards);
+        LoadPiece(reader, gpus);
         return true;
       case kSpaceChannel:
-        LoadChannel(reader, cards);
+        LoadChannel(reader, gpus);
         return true;
       default:
         return false;
@@ -139,24 +139,24 @@ void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
   });
 }
 
-void UvmSpace::LoadPiece(StateReader& reader, ledger::Card cards) {
-  const ledger::Card card = LoadCard(reader, cards);
+void UvmSpace::LoadPiece(StateReader& reader, ledger::Gpu gpus) {
+  const ledger::Gpu gpu = LoadGpu(reader, gpus);
   const std::uint64_t start = reader.Number();
   const std::uint64_t end = reader.Number();
   const auto hold = reader.As<Hold>();
-  auto& pieces = pieces_[card];
+  auto& pieces = pieces_[gpu];
   if (Check(reader, start < end, "a piece of nothing") &&
       Check(reader, pieces.empty() || pieces.rbegin()->second.end <= start, "a piece twice")) {
     Use(hold);
     pieces[start] = {end, hold};
-    tables_[card].Map(start, end);
+    tables_[gpu].Map(start, end);
   }
 }
 
-void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
+void UvmSpace::LoadChannel(StateReader& reader, ledger::Gpu gpus) {
   const auto client = reader.As<std::uint32_t>();
   const std::pair name(client, reader.As<std::uint32_t>());
-  const ledger::Card card = LoadCard(reader, cards);
+  const ledger::Gpu gpu = LoadGpu(reader, gpus);
   const std::uint64_t start = reader.Number();
   const std::uint64_t end = reader.Number();
   const auto hold = reader.As<Hold>();
@@ -165,9 +165,9 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
     return;
   }
   if (start < end) {
-    tables_[card].Map(start, end);
+    tables_[gpu].Map(start, end);
   }
-  AddChannel(name, card, start, end, hold);
+  AddChannel(name, gpu, start, end, hold);
 }
 
 // --- Managed memory
@@ -290,7 +290,7 @@ void ManagedTracker::Load(StateReader& reader) {
 void DmaTracker::Save(StateWriter& writer) const {
   writer.Row(kDmaClient, client_.handle, client_.serial, owner_);
   for (const auto& [serial, range] : ranges_) {
-    writer.Row(kDmaRange, serial, range.handle, range.space, range.card, range.covered);
+    writer.Row(kDmaRange, serial, range.handle, range.space, range.gpu, range.covered);
     for (const auto& [start, mapping] : range.mappings) {
       writer.Row(kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
                  mapping.memory, mapping.handle);
@@ -298,7 +298,7 @@ void DmaTracker::Save(StateWriter& writer) const {
   }
 }
 
-void DmaTracker::Load(StateReader& reader, ledger::Card cards) {
+void DmaTracker::Load(StateReader& reader, ledger::Gpu gpus) {
   reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kDmaClient:
@@ -307,7 +307,7 @@ void DmaTracker::Load(StateReader& reader, ledger::Card cards) {
         owner_ = reader.Number();
         return true;
       case kDmaRange:
-        LoadRange(reader, cards);
+        LoadRange(reader, gpus);
         return true;
       case kDmaMapping:
         LoadMapping(reader);
@@ -318,14 +318,14 @@ void DmaTracker::Load(StateReader& reader, ledger::Card cards) {
   });
 }
 
-void DmaTracker::LoadRange(StateReader& reader, ledger::Card cards) {
+void DmaTracker::LoadRange(StateReader& reader, ledger::Gpu gpus) {
   const std::uint64_t serial = reader.Number();
   const auto handle = reader.As<ledger::Handle>();
   const std::uint64_t space = reader.Number();
-  const ledger::Card card = LoadCard(reader, cards);
+  const ledger::Gpu gpu = LoadGpu(reader, gpus);
   const bool covered = reader.Flag();
   if (Check(reader, !ranges_.contains(serial), "a range twice")) {
-    AddRange({handle, serial}, space, card, covered);
+    AddRange({handle, serial}, space, gpu, covered);
   }
 }
 
@@ -348,9 +348,9 @@ void DmaTracker::LoadMapping(StateReader& reader) {
 
 namespace {
 
-void LoadSizes(Container& container, StateReader& reader, ledger::Card card) {
-  if (Check(reader, card < container.cards.size(), "there are more cards, or fewer")) {
-    CardSizes& sizes = container.cards[card].sizes;
+void LoadSizes(Container& container, StateReader& reader, ledger::Gpu gpu) {
+  if (Check(reader, gpu < container.gpus.size(), "there are more GPUs, or fewer")) {
+    GpuSizes& sizes = container.gpus[gpu].sizes;
     sizes.context_bytes = reader.Number();
     sizes.space_bytes = reader.Number();
     sizes.bar1_bytes = reader.Number();
@@ -366,7 +366,7 @@ void LoadSpace(Container& container, StateReader& reader) {
         key = reader.Number();
         return true;
       case kSpaceTracker:
-        space.Load(reader, static_cast<ledger::Card>(container.cards.size()));
+        space.Load(reader, static_cast<ledger::Gpu>(container.gpus.size()));
         return true;
       default:
         return false;
@@ -380,7 +380,7 @@ void LoadSpace(Container& container, StateReader& reader) {
 
 void LoadDmaTracker(Container& container, StateReader& reader) {
   DmaTracker tracker({}, 0);
-  tracker.Load(reader, static_cast<ledger::Card>(container.cards.size()));
+  tracker.Load(reader, static_cast<ledger::Gpu>(container.gpus.size()));
   const std::uint32_t client = tracker.client().handle;
   (void)Check(reader, container.dma.try_emplace(client, std::move(tracker)).second,
               "a client's tracker twice");
@@ -390,7 +390,7 @@ void LoadEncoders(Container& container, StateReader& reader) {
   Encoders encoders;
   encoders.client.handle = reader.As<ledger::Handle>();
   encoders.client.serial = reader.Number();
-  encoders.card = LoadCard(reader, static_cast<ledger::Card>(container.cards.size()));
+  encoders.gpu = LoadGpu(reader, static_cast<ledger::Gpu>(container.gpus.size()));
   encoders.taken = reader.As<std::uint32_t>();
   container.encoders.push_back(encoders);
 }
@@ -425,8 +425,8 @@ void Boundary::Save(StateWriter& writer) const {
     writer.Number(times);
     writer.End();
   }
-  for (const CardIds& card : container_.cards) {
-    writer.Row(kSizes, card.sizes.context_bytes, card.sizes.space_bytes, card.sizes.bar1_bytes);
+  for (const GpuIds& gpu : container_.gpus) {
+    writer.Row(kSizes, gpu.sizes.context_bytes, gpu.sizes.space_bytes, gpu.sizes.bar1_bytes);
   }
   for (const auto& [key, space] : container_.spaces) {
     writer.Begin(kSpace);
@@ -445,13 +445,13 @@ void Boundary::Save(StateWriter& writer) const {
     writer.End();
   }
   for (const Encoders& one : container_.encoders) {
-    writer.Row(kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
+    writer.Row(kEncoders, one.client.handle, one.client.serial, one.gpu, one.taken);
   }
   SaveEntries(container_, writer);
 }
 
 Result<> Boundary::Load(StateReader& reader) {
-  ledger::Card sizes = 0;
+  ledger::Gpu sizes = 0;
   reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kRefused: {
@@ -484,7 +484,7 @@ Result<> Boundary::Load(StateReader& reader) {
         return false;
     }
   });
-  if (Check(reader, sizes == container_.cards.size(), "there are more cards, or fewer")) {
+  if (Check(reader, sizes == container_.gpus.size(), "there are more GPUs, or fewer")) {
     Resume();
   }
   return reader.Finish();
@@ -503,7 +503,7 @@ void Boundary::Resume() {
   if (!container_.spaces.empty()) {
     container_.managed.ExpectSpaces();
   }
-  container_.managed.Resume(ManagedCards(container_));
+  container_.managed.Resume(ManagedGpus(container_));
   SetQuotas();
 }
 

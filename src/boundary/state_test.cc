@@ -22,7 +22,7 @@ namespace cgpu::boundary {
 namespace {
 
 constexpr std::uint64_t kBase = 0x100000000000;
-constexpr ledger::Card kCards = 2;
+constexpr ledger::Gpu kGpus = 2;
 constexpr std::uint32_t kMemory = 0x30;
 constexpr std::uint32_t kRange = 0x40;
 constexpr int kSteps = 3000;
@@ -53,7 +53,7 @@ TEST(BoundaryState, ADmaTrackerGoesOnAsTheOldOne) {
     next = DmaTracker({}, 0);
     StateReader reader(bytes);
     (void)reader.Enter();
-    next.Load(reader, kCards);
+    next.Load(reader, kGpus);
     ASSERT_TRUE(reader.Finish().ok());
     ASSERT_EQ(SavedTracker(next), bytes);
     ASSERT_EQ(next.client(), old.client());
@@ -81,8 +81,8 @@ TEST(BoundaryState, ADmaTrackerGoesOnAsTheOldOne) {
         tracker->Add(range, mapping);
       }
     }
-    for (ledger::Card card = 0; card < kCards; ++card) {
-      ASSERT_EQ(next.Bytes(card), old.Bytes(card)) << step;
+    for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
+      ASSERT_EQ(next.Bytes(gpu), old.Bytes(gpu)) << step;
     }
     ASSERT_EQ(next.Need(range, mapping, true), old.Need(range, mapping, true));
     ASSERT_EQ(SavedTracker(next), SavedTracker(old));
@@ -91,7 +91,7 @@ TEST(BoundaryState, ADmaTrackerGoesOnAsTheOldOne) {
 
 void PlaySpace(std::uint64_t what, std::uint64_t pick, std::uint64_t start, std::uint64_t end,
                UvmSpace& space) {
-  const auto card = static_cast<ledger::Card>(pick % kCards);
+  const auto gpu = static_cast<ledger::Gpu>(pick % kGpus);
   const std::pair<std::uint32_t, std::uint32_t> channel(5, pick);
   switch (what) {
     case 0:
@@ -99,23 +99,23 @@ void PlaySpace(std::uint64_t what, std::uint64_t pick, std::uint64_t start, std:
     case 1:
       return space.RemoveRange(start);
     case 2:
-      return space.UnmapPieces(card, start, end);
+      return space.UnmapPieces(gpu, start, end);
     case 3:
-      space.PlanPiece(card, start, end);
-      return space.AddChannel(channel, card, start, end, space.NewHold());
+      space.PlanPiece(gpu, start, end);
+      return space.AddChannel(channel, gpu, start, end, space.NewHold());
     case 4:
-      return space.AddChannel(channel, card, start, start, 0);
+      return space.AddChannel(channel, gpu, start, start, 0);
     case 5:
       return space.RemoveChannel(channel);
     case 6:
-      space.AddGpu(card);
-      return space.AddVaSpace(card);
+      space.AddGpu(gpu);
+      return space.AddVaSpace(gpu);
     case 7:
-      return pick < 3 ? space.RemoveGpu(card) : space.AddGpu(card);
+      return pick < 3 ? space.RemoveGpu(gpu) : space.AddGpu(gpu);
     case 8:
       return pick < 8 ? space.RemoveGroup() : space.AddGroup();
     default:
-      for (ledger::Card each = 0; each < kCards; ++each) {
+      for (ledger::Gpu each = 0; each < kGpus; ++each) {
         space.PlanPiece(each, start, end);
         space.AddPiece(each, start, end, pick % 3 == 0 ? 0 : space.NewHold());
       }
@@ -131,7 +131,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
     next = UvmSpace(0);
     StateReader reader(bytes);
     (void)reader.Enter();
-    next.Load(reader, kCards);
+    next.Load(reader, kGpus);
     ASSERT_TRUE(reader.Finish().ok());
     ASSERT_EQ(SavedTracker(next), bytes);
     const std::uint64_t what = dice(15);
@@ -144,12 +144,12 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
     ASSERT_EQ(next.owner(), old.owner());
     ASSERT_EQ(next.Ranges(), old.Ranges());
     ASSERT_EQ(next.Channels(), old.Channels());
-    ASSERT_EQ(next.CardOfChannel({5, pick}), old.CardOfChannel({5, pick}));
+    ASSERT_EQ(next.GpuOfChannel({5, pick}), old.GpuOfChannel({5, pick}));
     ASSERT_EQ(next.gpus(), old.gpus());
     ASSERT_EQ(next.va_spaces(), old.va_spaces());
     ASSERT_EQ(next.groups(), old.groups());
-    for (ledger::Card card = 0; card < kCards; ++card) {
-      ASSERT_EQ(next.Bytes(card), old.Bytes(card)) << step;
+    for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
+      ASSERT_EQ(next.Bytes(gpu), old.Bytes(gpu)) << step;
     }
   }
 }
@@ -158,7 +158,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
 struct Managed {
   static constexpr ledger::Quotas kQuotas{8, 64, 8, 8};
 
-  void HandOver(const std::set<ledger::Card>& cards) {
+  void HandOver(const std::set<ledger::Gpu>& gpus) {
     const std::string rows = SavedTracker(*ledger);
     const std::string bytes = SavedTracker(*tracker);
     ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{1, 1}, kQuotas);
@@ -170,7 +170,7 @@ struct Managed {
     (void)reader.Enter();
     tracker->Load(reader);
     ASSERT_TRUE(reader.Finish().ok());
-    tracker->Resume(cards);
+    tracker->Resume(gpus);
     ASSERT_EQ(SavedTracker(*tracker), bytes);
     ASSERT_EQ(SavedTracker(*ledger), rows);
   }
@@ -223,7 +223,7 @@ bool Play(const ManagedStep& step, ManagedTracker::Look& look, ManagedTracker& t
       return fits;
     }
     case 9:
-      return tracker.SetCards(step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0});
+      return tracker.SetGpus(step.all ? std::set<ledger::Gpu>{0, 1} : std::set<ledger::Gpu>{0});
     case 10:
       tracker.Know(tracker.BeginLook(), step.claim, Ordered(step.ranges));
       return true;
@@ -238,11 +238,11 @@ TEST(BoundaryState, AManagedTrackerGoesOnAsTheOldOne) {
   Managed next;
   ManagedTracker::Look look = 0;
   bool settling = false;  // a shim finishes a settlement before it hands over
-  std::set<ledger::Card> cards;
+  std::set<ledger::Gpu> gpus;
   Dice dice;
   for (int i = 0; i < kSteps; ++i) {
     if (!settling) {
-      next.HandOver(cards);
+      next.HandOver(gpus);
     }
     const std::uint64_t start = kBase + dice(8) * 4 * kMib;
     const std::uint64_t other = kBase + dice(8) * 4 * kMib;
@@ -264,7 +264,7 @@ TEST(BoundaryState, AManagedTrackerGoesOnAsTheOldOne) {
     ASSERT_EQ(Play(step, next_look, *next.tracker), done);
     ASSERT_EQ(next_look, look);
     if (step.what == 9 && done) {
-      cards = step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0};
+      gpus = step.all ? std::set<ledger::Gpu>{0, 1} : std::set<ledger::Gpu>{0};
     }
     ASSERT_EQ(next.tracker->Witnesses(), old.tracker->Witnesses());
     ASSERT_EQ(next.tracker->Unfinished(), old.tracker->Unfinished());
@@ -314,11 +314,11 @@ class BoundaryStateTest : public BoundaryTest {
     std::unique_ptr<Boundary> boundary;
     Result<> loaded;
   };
-  Pair Load(std::string_view bytes, std::size_t cards = 2) const {
-    Pair pair{std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards, 1), kQuotas),
+  Pair Load(std::string_view bytes, std::size_t gpus = 2) const {
+    Pair pair{std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(gpus, 1), kQuotas),
               nullptr,
               {}};
-    pair.boundary = std::make_unique<Boundary>(abi_, std::vector<CardIds>(cards), *pair.ledger);
+    pair.boundary = std::make_unique<Boundary>(abi_, std::vector<GpuIds>(gpus), *pair.ledger);
     pair.loaded = LoadBoth(bytes, *pair.ledger, *pair.boundary);
     return pair;
   }
@@ -331,7 +331,7 @@ TEST_F(BoundaryStateTest, SizesRefusalsAndQuotasAreAsTheyWere) {
   EXPECT_EQ(refused.at("a thing"), 2U);
   HandOver(abi_, kQuotas, ledger_, boundary_);
   EXPECT_EQ(boundary_->refused(), refused);
-  const CardSizes& sizes = boundary_->cards()[1].sizes;
+  const GpuSizes& sizes = boundary_->gpus()[1].sizes;
   EXPECT_EQ(sizes.context_bytes, 64 * kMib);
   EXPECT_EQ(sizes.space_bytes, 8192U);
   EXPECT_EQ(sizes.bar1_bytes, 256 * kMib);
@@ -364,11 +364,11 @@ TEST_F(BoundaryStateTest, WhatIsKeptOfClientsThatAreGoneIsDropped) {
   EXPECT_EQ(next.ledger->Used(0), 0U);
 }
 
-TEST_F(BoundaryStateTest, WantsAsManyCards) {
-  for (const std::size_t cards : {1U, 3U}) {
-    ledger::Ledger ledger(std::vector<std::uint64_t>(cards, 1), kQuotas);
-    Boundary other(abi_, std::vector<CardIds>(cards), ledger);
-    EXPECT_FALSE(Load(Saved(ledger, *boundary_), cards).loaded.ok()) << cards;
+TEST_F(BoundaryStateTest, WantsAsManyGpus) {
+  for (const std::size_t gpus : {1U, 3U}) {
+    ledger::Ledger ledger(std::vector<std::uint64_t>(gpus, 1), kQuotas);
+    Boundary other(abi_, std::vector<GpuIds>(gpus), ledger);
+    EXPECT_FALSE(Load(Saved(ledger, *boundary_), gpus).loaded.ok()) << gpus;
   }
 }
 
@@ -423,7 +423,7 @@ class Records {
 template <class Write>
 std::string Verdict(const Write& write) {
   ledger::Ledger ledger({1, 1}, {8, 64, 8, 8});
-  Boundary boundary(rm::GetAbi(rm::Branch::k550), std::vector<CardIds>(2), ledger);
+  Boundary boundary(rm::GetAbi(rm::Branch::k550), std::vector<GpuIds>(2), ledger);
   Records records;
   records.In(1).Row(2, {0}).Row(2, {0});
   write(records);
@@ -470,11 +470,11 @@ TEST(BoundaryStateRows, SpacesThatCannotBeAreRefused) {
   EXPECT_EQ(VerdictInSpace(kKey - 1, {}), "the key of a space");
   EXPECT_EQ(VerdictInSpace(std::uint64_t{1} << 62, {}), "the key of a space");
   EXPECT_EQ(VerdictInSpace(kKey, {{21, {1, kMost}}}), "a range of a space");
-  EXPECT_EQ(VerdictInSpace(kKey, {{22, {2, 1, 1}}}), "a card that is not granted");
-  EXPECT_EQ(VerdictInSpace(kKey, {{23, {2, 5, 6, 1}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictInSpace(kKey, {{22, {2, 1, 1}}}), "a GPU that is not granted");
+  EXPECT_EQ(VerdictInSpace(kKey, {{23, {2, 5, 6, 1}}}), "a GPU that is not granted");
   EXPECT_EQ(VerdictInSpace(kKey, {{23, {1, 5, 5, 1}}}), "a piece of nothing");
   EXPECT_EQ(VerdictInSpace(kKey, {{23, {1, 5, 7, 1}}, {23, {1, 6, 8, 1}}}), "a piece twice");
-  EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 2, 5, 6, 1}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 2, 5, 6, 1}}}), "a GPU that is not granted");
   EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 1, 6, 5, 1}}}), "a channel's range");
   EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 1, 5, 6, 1}}, {24, {1, 2, 1, 5, 6, 1}}}),
             "a channel twice");
@@ -509,13 +509,13 @@ TEST(BoundaryStateRows, ManagedMemoryThatCannotBeIsRefused) {
 TEST(BoundaryStateRows, DmaTrackersThatCannotBeAreRefused) {
   EXPECT_EQ(VerdictIn(5, {{40, {1, 1, 1}}, {41, {7, 1, 1, 1, 0}}, {42, {7, 5, 6, 1, 1, 1, 1}}}),
             "");
-  EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 2, 0}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 2, 0}}}), "a GPU that is not granted");
   EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 1, 0}}, {41, {7, 1, 1, 1, 0}}}), "a range twice");
   EXPECT_EQ(VerdictIn(5, {{42, {7, 5, 6, 1, 1, 1, 1}}}), "a mapping in a range that is not there");
   EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 1, 0}}, {42, {7, 6, 6, 1, 1, 1, 1}}}),
             "a mapping of nothing");
   EXPECT_EQ(Verdict([](Records& to) { to.In(5).Out().In(5).Out(); }), "a client's tracker twice");
-  EXPECT_EQ(Verdict([](Records& to) { to.Row(2, {0}); }), "there are more cards, or fewer");
+  EXPECT_EQ(Verdict([](Records& to) { to.Row(2, {0}); }), "there are more GPUs, or fewer");
 }
 
 }  // namespace

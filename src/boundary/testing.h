@@ -80,13 +80,13 @@ inline Result<> LoadBoth(std::string_view bytes, ledger::Ledger& ledger, Boundar
 inline void HandOver(const rm::Abi& abi, const ledger::Quotas& quotas,
                      std::unique_ptr<ledger::Ledger>& ledger, std::unique_ptr<Boundary>& boundary) {
   const std::string bytes = Saved(*ledger, *boundary);
-  std::vector<CardIds> cards = boundary->cards();
-  for (CardIds& card : cards) {
-    card.sizes = {};
+  std::vector<GpuIds> gpus = boundary->gpus();
+  for (GpuIds& gpu : gpus) {
+    gpu.sizes = {};
   }
   boundary.reset();
-  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards.size(), 1), quotas);
-  boundary = std::make_unique<Boundary>(abi, cards, *ledger);
+  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(gpus.size(), 1), quotas);
+  boundary = std::make_unique<Boundary>(abi, gpus, *ledger);
   const Result<> loaded = LoadBoth(bytes, *ledger, *boundary);
   ASSERT_TRUE(loaded.ok()) << loaded.error().what;
   EXPECT_EQ(Saved(*ledger, *boundary), bytes);
@@ -108,8 +108,8 @@ class BoundaryTest : public testing::Test {
             std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kQuotas)),
         boundary_(std::make_unique<Boundary>(
             abi_,
-            std::vector<CardIds>{{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
-                                 {3, 0x400, 3, {}, 0, {64 * kMib, 4096, 0}}},
+            std::vector<GpuIds>{{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
+                                {3, 0x400, 3, {}, 0, {64 * kMib, 4096, 0}}},
             *ledger_)) {}
 
   template <class T>

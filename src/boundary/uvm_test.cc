@@ -55,14 +55,14 @@ TEST(UvmSpace, AMappingTakesThePlaceOfWhatItCovers) {
   EXPECT_EQ(space.Bytes(0), 0U);
 }
 
-TEST(UvmSpace, WhatGoesWithARangeAndWithACard) {
+TEST(UvmSpace, WhatGoesWithARangeAndWithAGpu) {
   UvmSpace space(1);
   space.AddRange(kBase, 4 * kMib);
-  for (const ledger::Card card : {0U, 1U}) {
-    space.AddGpu(card);
-    space.AddVaSpace(card);
-    space.PlanPiece(card, kBase, kBase + kMib);
-    space.AddPiece(card, kBase, kBase + kMib, 1);
+  for (const ledger::Gpu gpu : {0U, 1U}) {
+    space.AddGpu(gpu);
+    space.AddVaSpace(gpu);
+    space.PlanPiece(gpu, kBase, kBase + kMib);
+    space.AddPiece(gpu, kBase, kBase + kMib, 1);
   }
   space.PlanPiece(1, kBase + 64 * kMib, kBase + 65 * kMib);
   space.AddChannel({5, 6}, 1, kBase + 64 * kMib, kBase + 65 * kMib, 2);
@@ -84,8 +84,8 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
   UvmTest()
       : abi_(rm::GetAbi(GetParam())),
         ledger_(std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{128 * kMib}, kQuotas)),
-        boundary_(std::make_unique<Boundary>(
-            abi_, std::vector<CardIds>{{0, 0x100, 0, kUuid, 0, {}}}, *ledger_)) {
+        boundary_(std::make_unique<Boundary>(abi_, std::vector<GpuIds>{{0, 0x100, 0, kUuid, 0, {}}},
+                                             *ledger_)) {
     auto client = ledger_->ReserveClient().value();
     client_ = ledger_->AddClient(client, kClient, 1, 1).value();
     Object(kClient, 0x80, rm::NV01_DEVICE_0, 0);
@@ -106,7 +106,7 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
                                 {.parent = {parent, 0},
                                  .handle = handle,
                                  .cls = cls,
-                                 .card = 0,
+                                 .gpu = 0,
                                  .actual_bytes = bytes})
                     .ok());
   }
@@ -178,7 +178,7 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
 
 // While the driver registers a GPU, calls in other spaces come and go. The bytes that managed
 // memory takes of the GPU stay charged, or the room would be given away.
-TEST_P(UvmTest, ACardIsChargedFromBeforeItIsRegistered) {
+TEST_P(UvmTest, AGpuIsChargedFromBeforeItIsRegistered) {
   if (HandsOverBeforeCalls()) {
     GTEST_SKIP() << "nothing is handed over while a call is under way";
   }

@@ -11,29 +11,29 @@ void UvmSpace::RemoveRange(std::uint64_t base) {
   if (range == ranges_.end()) {
     return;
   }
-  for (auto& [card, pieces] : pieces_) {
-    UnmapPieces(card, base, base + range->second);
+  for (auto& [gpu, pieces] : pieces_) {
+    UnmapPieces(gpu, base, base + range->second);
   }
   ranges_.erase(range);
 }
 
-void UvmSpace::PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end) {
-  tables_[card].Map(start, end);
+void UvmSpace::PlanPiece(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end) {
+  tables_[gpu].Map(start, end);
 }
 
-void UvmSpace::DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t end) {
-  tables_[card].Unmap(start, end);
+void UvmSpace::DropPlan(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end) {
+  tables_[gpu].Unmap(start, end);
 }
 
-void UvmSpace::AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold) {
+void UvmSpace::AddPiece(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end, Hold hold) {
   Use(hold);  // first, so that a removed piece of the same hold does not end it
-  UnmapPieces(card, start, end);
-  pieces_[card][start] = {end, hold};
+  UnmapPieces(gpu, start, end);
+  pieces_[gpu][start] = {end, hold};
 }
 
-void UvmSpace::UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t end) {
-  auto& pieces = pieces_[card];
-  PageTables& tables = tables_[card];
+void UvmSpace::UnmapPieces(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end) {
+  auto& pieces = pieces_[gpu];
+  PageTables& tables = tables_[gpu];
   auto piece = pieces.upper_bound(start);
   if (piece != pieces.begin() && std::prev(piece)->second.end > start) {
     --piece;
@@ -57,11 +57,11 @@ void UvmSpace::UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t
   }
 }
 
-void UvmSpace::AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Card card,
+void UvmSpace::AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Gpu gpu,
                           std::uint64_t start, std::uint64_t end, Hold hold) {
   RemoveChannel(channel);  // a stale one: the driver has just taken the new
   Use(hold);
-  channels_[channel] = {card, start, end, hold};
+  channels_[channel] = {gpu, start, end, hold};
 }
 
 void UvmSpace::RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel) {
@@ -70,25 +70,25 @@ void UvmSpace::RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel) {
     return;
   }
   if (found->second.end > found->second.start) {
-    tables_[found->second.card].Unmap(found->second.start, found->second.end);
+    tables_[found->second.gpu].Unmap(found->second.start, found->second.end);
   }
   Leave(found->second.hold);
   channels_.erase(found);
 }
 
-void UvmSpace::RemoveVaSpace(ledger::Card card) {
-  UnmapPieces(card, 0, ~std::uint64_t{0});
+void UvmSpace::RemoveVaSpace(ledger::Gpu gpu) {
+  UnmapPieces(gpu, 0, ~std::uint64_t{0});
   for (const auto& channel : Channels()) {
-    if (channels_[channel].card == card) {
+    if (channels_[channel].gpu == gpu) {
       RemoveChannel(channel);
     }
   }
-  va_spaces_.erase(card);
+  va_spaces_.erase(gpu);
 }
 
-void UvmSpace::RemoveGpu(ledger::Card card) {
-  RemoveVaSpace(card);
-  gpus_.erase(card);
+void UvmSpace::RemoveGpu(ledger::Gpu gpu) {
+  RemoveVaSpace(gpu);
+  gpus_.erase(gpu);
 }
 
 UvmSpace::Hold UvmSpace::NewHold() {
@@ -98,9 +98,9 @@ UvmSpace::Hold UvmSpace::NewHold() {
   return last_hold_;
 }
 
-std::uint64_t UvmSpace::Bytes(ledger::Card card) const {
-  const auto tables = tables_.find(card);
-  const std::uint64_t root = va_spaces_.contains(card) ? PageTables::kTableBytes : 0;
+std::uint64_t UvmSpace::Bytes(ledger::Gpu gpu) const {
+  const auto tables = tables_.find(gpu);
+  const std::uint64_t root = va_spaces_.contains(gpu) ? PageTables::kTableBytes : 0;
   return root + (tables == tables_.end() ? 0 : tables->second.Bytes());
 }
 
@@ -117,9 +117,9 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> UvmSpace::Channels() const 
   return all;
 }
 
-ledger::Card UvmSpace::CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const {
+ledger::Gpu UvmSpace::GpuOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const {
   const auto found = channels_.find(channel);
-  return found == channels_.end() ? 0 : found->second.card;
+  return found == channels_.end() ? 0 : found->second.gpu;
 }
 
 void UvmSpace::Use(Hold hold) {

@@ -49,25 +49,25 @@ class UvmSpace {
 
   // --- Pieces mapped into ranges, per GPU. The tables of a new piece are counted before the driver
   // is asked: PlanPiece(), then AddPiece() with the same arguments or DropPlan().
-  void PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end);
-  void DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t end);
+  void PlanPiece(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end);
+  void DropPlan(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end);
   // Adds a piece; it replaces the parts of other pieces that it covers.
-  void AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold);
-  void UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t end);
+  void AddPiece(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end, Hold hold);
+  void UnmapPieces(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end);
 
   // --- Channels by (client, channel). Their tables are planned as a piece's are.
-  void AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Card card,
+  void AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Gpu gpu,
                   std::uint64_t start, std::uint64_t end, Hold hold);
   void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
 
   // --- GPUs: registered, and with an address space of the tenant's.
-  void AddGpu(ledger::Card card) { gpus_.insert(card); }
-  void AddVaSpace(ledger::Card card) { va_spaces_.insert(card); }
+  void AddGpu(ledger::Gpu gpu) { gpus_.insert(gpu); }
+  void AddVaSpace(ledger::Gpu gpu) { va_spaces_.insert(gpu); }
   // Removes the pieces and channels on the GPU too.
-  void RemoveVaSpace(ledger::Card card);
-  void RemoveGpu(ledger::Card card);
-  [[nodiscard]] const std::set<ledger::Card>& gpus() const { return gpus_; }
-  [[nodiscard]] const std::set<ledger::Card>& va_spaces() const { return va_spaces_; }
+  void RemoveVaSpace(ledger::Gpu gpu);
+  void RemoveGpu(ledger::Gpu gpu);
+  [[nodiscard]] const std::set<ledger::Gpu>& gpus() const { return gpus_; }
+  [[nodiscard]] const std::set<ledger::Gpu>& va_spaces() const { return va_spaces_; }
 
   // Returns a number for a new hold.
   [[nodiscard]] Hold NewHold();
@@ -75,17 +75,17 @@ class UvmSpace {
   [[nodiscard]] std::vector<Hold> TakeReleased() { return std::exchange(released_, {}); }
 
   // Returns the bytes of page tables on the GPU.
-  [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
+  [[nodiscard]] std::uint64_t Bytes(ledger::Gpu gpu) const;
 
   // Return everything that a teardown must ask the driver to give back.
   [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> Ranges() const;
   [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> Channels() const;
-  [[nodiscard]] ledger::Card CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const;
+  [[nodiscard]] ledger::Gpu GpuOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const;
 
   // Hand-over (state.cc): records within the open one. No plan is open, and released holds have
-  // been taken. `cards`: the number of GPUs.
+  // been taken. `gpus`: the number of GPUs.
   void Save(StateWriter& writer) const;
-  void Load(StateReader& reader, ledger::Card cards);
+  void Load(StateReader& reader, ledger::Gpu gpus);
 
  private:
   struct Piece {
@@ -93,24 +93,24 @@ class UvmSpace {
     Hold hold = 0;
   };
   struct Channel {
-    ledger::Card card = 0;
+    ledger::Gpu gpu = 0;
     std::uint64_t start = 0;
     std::uint64_t end = 0;  // equal to start: it has no range
     Hold hold = 0;
   };
 
-  void LoadPiece(StateReader& reader, ledger::Card cards);
-  void LoadChannel(StateReader& reader, ledger::Card cards);
+  void LoadPiece(StateReader& reader, ledger::Gpu gpus);
+  void LoadChannel(StateReader& reader, ledger::Gpu gpus);
   void Use(Hold hold);
   void Leave(Hold hold);
 
   ledger::ProcessKey owner_;
   std::map<std::uint64_t, std::uint64_t> ranges_;  // base to length
-  std::map<ledger::Card, std::map<std::uint64_t, Piece>> pieces_;
+  std::map<ledger::Gpu, std::map<std::uint64_t, Piece>> pieces_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Channel> channels_;
-  std::map<ledger::Card, PageTables> tables_;
-  std::set<ledger::Card> gpus_;
-  std::set<ledger::Card> va_spaces_;
+  std::map<ledger::Gpu, PageTables> tables_;
+  std::set<ledger::Gpu> gpus_;
+  std::set<ledger::Gpu> va_spaces_;
   std::map<Hold, std::uint32_t> holds_;  // uses of each
   std::vector<Hold> released_;
   Hold last_hold_ = 0;

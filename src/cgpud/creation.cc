@@ -63,20 +63,20 @@ std::string StemFor(const CreationRequest& request) {
 
 // Returns the GPUs whose files the container was given, for example through CDI: giving the file
 // names the GPU.
-Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& node) {
-  GpuRequest cards;
-  cards.kind = GpuRequest::Kind::kDevices;
+Result<GpuRequest> GpusGiven(const std::vector<unsigned>& minors, const Node& node) {
+  GpuRequest gpus;
+  gpus.kind = GpuRequest::Kind::kDevices;
   for (const unsigned minor : minors) {
-    const auto card = std::ranges::find(node.cards, minor, &Card::minor);
-    if (card == node.cards.end()) {
+    const auto gpu = std::ranges::find(node.gpus, minor, &Gpu::minor);
+    if (gpu == node.gpus.end()) {
       return Error{Code::kNotFound, 0,
                    "the container was given /dev/nvidia" + std::to_string(minor) +
                        ", which is no GPU of this host",
                    "see `cgpu smi -L`; CDI specifications are made by `nvidia-ctk cdi generate`"};
     }
-    cards.devices.push_back(std::to_string(card->index));
+    gpus.devices.push_back(std::to_string(gpu->index));
   }
-  return cards;
+  return gpus;
 }
 
 Result<SliceRequest> RequestOfCommand(const CommandRequest& command,
@@ -143,8 +143,8 @@ Result<SliceRequest> RequestOfEngine(const CreationRequest& request, const Node&
   SliceRequest wanted;
   wanted.resources = environment.resources;
   if (wanted.resources.gpus.empty() && !request.minors.empty()) {
-    CGPU_ASSIGN_OR_RETURN(auto cards, CardsGiven(request.minors, node));
-    wanted.resources.gpus.push_back(std::move(cards));
+    CGPU_ASSIGN_OR_RETURN(auto given, GpusGiven(request.minors, node));
+    wanted.resources.gpus.push_back(std::move(given));
   }
   wanted.stem = StemFor(request);
   wanted.engine_id = request.engine_id;
@@ -186,12 +186,12 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
 // (ACK, "Use shared GPU scheduling without isolation": GiB of each GPU, and what each has).
 std::vector<std::string> VariablesForSharing(const SliceRequest& wanted, const Grant& grant) {
   std::string indexes;
-  for (const CardGrant& card : grant.cards) {
-    indexes += (indexes.empty() ? "" : ",") + std::to_string(card.card.index);
+  for (const GpuGrant& gpu : grant.gpus) {
+    indexes += (indexes.empty() ? "" : ",") + std::to_string(gpu.gpu.index);
   }
-  const std::uint64_t units = wanted.resources.memory.front().value / grant.cards.size();
+  const std::uint64_t units = wanted.resources.memory.front().value / grant.gpus.size();
   return {"ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(units),
-          "ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(UnitsOf(grant.cards.front().card)),
+          "ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(UnitsOf(grant.gpus.front().gpu)),
           "ALIYUN_COM_GPU_MEM_IDX=" + indexes};
 }
 

@@ -30,7 +30,7 @@
 #include "cgpud/govern.h"
 #include "cgpud/peer.h"
 #include "cgpud/places.h"
-#include "cgpud/plan_cards.h"
+#include "cgpud/plan_gpus.h"
 #include "cgpud/supervisor.h"
 #include "host/compute.h"
 #include "host/node.h"
@@ -149,7 +149,7 @@ class Daemon {
         registry_(registry),
         argv_(argv),
         supervisor_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
-        governing_(registry, settings.node, settings.max_inst, SuspendableCards(settings.node)),
+        governing_(registry, settings.node, settings.max_inst, SuspendableGpus(settings.node)),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
@@ -236,7 +236,7 @@ class Daemon {
     }
     const SavedByGpu saved = read.ok() ? *read : SavedByGpu();
     for (const auto& [uuid, settings] : saved) {
-      if (const auto set = RestoreCard(registry_, uuid, settings); !set.ok()) {
+      if (const auto set = RestoreGpu(registry_, uuid, settings); !set.ok()) {
         LogError(set.error());
       }
     }
@@ -250,7 +250,7 @@ class Daemon {
     for (const auto& [uuid, policy] : policies_) {
       const auto& name = uuid;
       if (node.ok() &&
-          std::ranges::none_of(node->cards, [&](const Card& card) { return card.uuid == name; })) {
+          std::ranges::none_of(node->gpus, [&](const Gpu& gpu) { return gpu.uuid == name; })) {
         Log(LogLevel::kWarning,
             "the settings have a policy for " + uuid + ", which is no GPU of this host");
       }

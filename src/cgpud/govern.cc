@@ -57,13 +57,13 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
 
 std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
   std::map<Place, Target> wanted;
-  for (const auto& [uuid, card] : cards_) {
-    for (const PlannedMember& member : card.members) {
+  for (const auto& [uuid, gpu] : gpus_) {
+    for (const PlannedMember& member : gpu.members) {
       Target& target =
           wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
                                        member.order.high || high_.contains({member.id, uuid})};
-      if (card.by_slices) {
-        target.order.slice_us = card.feedback.SliceOf(member.id, target.order.slice_us);
+      if (gpu.by_slices) {
+        target.order.slice_us = gpu.feedback.SliceOf(member.id, target.order.slice_us);
       }
     }
   }
@@ -71,25 +71,25 @@ std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
 }
 
 std::vector<std::string> Governing::Refresh() {
-  auto plans = PlanCards(registry_, max_inst_, suspendable_);
+  auto plans = PlanGpus(registry_, max_inst_, suspendable_);
   if (!plans.ok()) {
     return {"compute shares stay as they are: " + plans.error().what};
   }
   std::set<std::string> shared;
-  std::map<std::string, Card> cards;
+  std::map<std::string, Gpu> gpus;
   for (auto& [uuid, plan] : *plans) {
-    Card& card = cards[uuid];
-    static_cast<PlannedCard&>(card) = std::move(plan);
+    Gpu& gpu = gpus[uuid];
+    static_cast<PlannedGpu&>(gpu) = std::move(plan);
     // The feedback holds for these members and this plan.
-    if (const auto before = cards_.find(uuid);
-        before != cards_.end() && before->second.members == card.members) {
-      card.feedback = before->second.feedback;
+    if (const auto before = gpus_.find(uuid);
+        before != gpus_.end() && before->second.members == gpu.members) {
+      gpu.feedback = before->second.feedback;
     }
-    if (card.by_slices && card.members.size() > 1) {
+    if (gpu.by_slices && gpu.members.size() > 1) {
       shared.insert(uuid);
     }
   }
-  cards_ = std::move(cards);
+  gpus_ = std::move(gpus);
   backoff_ = kLeastBackoff;
   std::vector<std::string> log = measuring_.Watch(shared);
   next_ = std::chrono::steady_clock::now() + measuring_.Rest();
@@ -210,16 +210,16 @@ std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point n
 
 std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
   std::map<std::string, std::uint64_t> least_ns;
-  for (const auto& [uuid, card] : cards_) {
-    least_ns[uuid] = LeastMeasuredNs(card.members);
+  for (const auto& [uuid, gpu] : gpus_) {
+    least_ns[uuid] = LeastMeasuredNs(gpu.members);
   }
   const auto uses = measuring_.Read(least_ns);
   next_ = now + measuring_.Rest();
   const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
   for (const auto& [uuid, use] : uses) {
-    Card& card = cards_.at(uuid);
+    Gpu& gpu = gpus_.at(uuid);
     std::vector<governor::Feedback::Seen> seen;
-    for (const PlannedMember& member : card.members) {
+    for (const PlannedMember& member : gpu.members) {
       // For the driver, all of a container's clients belong to its shim.
       const auto shim = shims_.find(member.id);
       const auto part = shim == shims_.end()
@@ -228,7 +228,7 @@ std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_poin
       const auto had = part == use.parts.end() ? governor::Meter::Part{} : part->second;
       seen.push_back({member.id, member.promised, had.on, member.order.slice_us, had.turns});
     }
-    card.feedback.Step(seen, now_s);
+    gpu.feedback.Step(seen, now_s);
   }
   return uses.empty() ? std::vector<std::string>() : Send();
 }

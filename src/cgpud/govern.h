@@ -22,7 +22,7 @@
 
 #include "base/fd.h"
 #include "cgpud/measure.h"
-#include "cgpud/plan_cards.h"
+#include "cgpud/plan_gpus.h"
 #include "governor/feedback.h"
 #include "governor/order.h"
 #include "host/registry.h"
@@ -32,7 +32,7 @@ namespace cgpu {
 class Governing {
  public:
   // `node`: the GPUs' node, as FindNode() takes it; `max_inst`: for GPUs for which nothing else was
-  // set; `suspendable`: see PlanCards().
+  // set; `suspendable`: see PlanGpus().
   Governing(const Registry& registry, const std::string& node, unsigned max_inst,
             std::set<std::string> suspendable);
 
@@ -70,7 +70,7 @@ class Governing {
     uid_t shim_uid = 0;
     bool levels = false;  // interleave levels are wanted, or must be given up
   };
-  struct Card : PlannedCard {
+  struct Gpu : PlannedGpu {
     governor::Feedback feedback;
   };
 
@@ -89,7 +89,7 @@ class Governing {
   const unsigned max_inst_;
   const std::set<std::string> suspendable_;
   UniqueFd changes_;  // inotify of the registry's folder
-  std::map<std::string, Card> cards_;
+  std::map<std::string, Gpu> gpus_;
   std::map<Place, Sent> sent_;
   std::set<Place> high_;  // may have interleave levels: were given an order of high priority
   std::map<std::string, pid_t> shims_;  // processes that serve the containers

@@ -17,7 +17,7 @@ Result<> Measuring::Open() {
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_));
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(PathsOf(node)));
   client_ = std::make_unique<rmclient::Client>(std::move(client));
-  CGPU_ASSIGN_OR_RETURN(opened_, rmclient::OpenCards(*client_));
+  CGPU_ASSIGN_OR_RETURN(opened_, rmclient::OpenGpus(*client_));
   return {};
 }
 
@@ -25,16 +25,16 @@ Result<> Measuring::Begin(const std::string& uuid) {
   if (client_ == nullptr) {
     CGPU_TRY(Open());
   }
-  const auto card =
+  const auto gpu =
       std::ranges::find_if(opened_, [&uuid](const auto& one) { return one.uuid == uuid; });
-  if (card == opened_.end()) {
+  if (gpu == opened_.end()) {
     return Error{Code::kNotFound, 0, "the driver has no GPU " + uuid, {}};
   }
-  CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *card));
-  Card& begun = cards_[uuid];
+  CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *gpu));
+  Gpu& begun = gpus_[uuid];
   begun.log = std::make_unique<rmclient::SwitchLog>(std::move(log));
   if (what_ == What::kUse) {
-    const auto before = rmclient::ReadUtilisation(*client_, *card);
+    const auto before = rmclient::ReadUtilisation(*client_, *gpu);
     begun.told = before.ok();
     begun.newest_ns = before.ok() && !before->empty() ? before->back().time_ns : 0;
   }
@@ -45,21 +45,21 @@ std::vector<std::string> Measuring::Watch(const std::set<std::string>& uuids) {
   std::vector<std::string> log;
   std::erase_if(refused_, [&](const std::string& uuid) { return !uuids.contains(uuid); });
   const bool fewer =
-      std::erase_if(cards_, [&](const auto& one) { return !uuids.contains(one.first); }) != 0;
+      std::erase_if(gpus_, [&](const auto& one) { return !uuids.contains(one.first); }) != 0;
   if (fewer) {  // the driver forgets a list with its client
-    cards_.clear();
+    gpus_.clear();
     opened_.clear();
     client_.reset();
   }
   for (const std::string& uuid : uuids) {
-    if (cards_.contains(uuid) || refused_.contains(uuid)) {
+    if (gpus_.contains(uuid) || refused_.contains(uuid)) {
       continue;
     }
     if (const auto begun = Begin(uuid); !begun.ok()) {
       refused_.insert(uuid);
       log.push_back("what containers get of GPU " + uuid +
                     " cannot be measured: " + begun.error().what);
-      if (cards_.empty()) {
+      if (gpus_.empty()) {
         opened_.clear();
         client_.reset();
       }
@@ -74,26 +74,26 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
   std::map<std::string, governor::Meter::Use> uses;
   bool any = false;
   const auto now = std::chrono::steady_clock::now();
-  for (auto& [uuid, card] : cards_) {
-    const auto news = card.log->Read();
+  for (auto& [uuid, gpu] : gpus_) {
+    const auto news = gpu.log->Read();
     any = any || !news.switches.empty();
     if (news.lost) {
-      card.meter.Lost();
-      card.counter.Lost();
-      ++card.use.gaps;
+      gpu.meter.Lost();
+      gpu.counter.Lost();
+      ++gpu.use.gaps;
     }
     for (const rmclient::Switch& one : news.switches) {
-      card.meter.Add(one.pid, one.time_ns, one.begins);
+      gpu.meter.Add(one.pid, one.time_ns, one.begins);
       if (what_ == What::kUse) {
-        card.counter.Add(one.pid, one.time_ns, one.begins);
+        gpu.counter.Add(one.pid, one.time_ns, one.begins);
       }
     }
-    if (auto use = card.meter.Take(least_ns.at(uuid))) {
+    if (auto use = gpu.meter.Take(least_ns.at(uuid))) {
       if (what_ == What::kUse) {
         const auto span_ns = static_cast<double>(use->span_ns);
-        card.use.switches_ns += span_ns;
+        gpu.use.switches_ns += span_ns;
         for (const auto& [pid, part] : use->parts) {
-          card.use.waiting_ns[pid] += part.between * span_ns;
+          gpu.use.waiting_ns[pid] += part.between * span_ns;
         }
       }
       uses.emplace(uuid, std::move(*use));
@@ -109,26 +109,26 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
 
 // Counts the samples of the last time, and reads those that came since then.
 void Measuring::Sample() {
-  for (auto& [uuid, card] : cards_) {
-    for (const rmclient::Utilisation& one : card.waiting) {
-      card.counter.AddSample({one.time_ns, rmclient::kSampleNs, one.busy, one.pid});
+  for (auto& [uuid, gpu] : gpus_) {
+    for (const rmclient::Utilisation& one : gpu.waiting) {
+      gpu.counter.AddSample({one.time_ns, rmclient::kSampleNs, one.busy, one.pid});
     }
-    card.waiting.clear();
+    gpu.waiting.clear();
     const auto opened =
         std::ranges::find_if(opened_, [&](const auto& one) { return one.uuid == uuid; });
     const auto samples = rmclient::ReadUtilisation(*client_, *opened);
-    card.told = samples.ok();
+    gpu.told = samples.ok();
     if (!samples.ok()) {
       continue;
     }
     // A full list of which all is new may have had more.
-    const bool gap = card.newest_ns != 0 && samples->size() == rmclient::kSamples &&
-                     samples->front().time_ns > card.newest_ns + rmclient::kSampleNs * 3 / 2;
-    card.use.gaps += gap ? 1 : 0;
+    const bool gap = gpu.newest_ns != 0 && samples->size() == rmclient::kSamples &&
+                     samples->front().time_ns > gpu.newest_ns + rmclient::kSampleNs * 3 / 2;
+    gpu.use.gaps += gap ? 1 : 0;
     for (const rmclient::Utilisation& one : *samples) {
-      if (one.time_ns > card.newest_ns) {
-        card.newest_ns = one.time_ns;
-        card.waiting.push_back(one);
+      if (one.time_ns > gpu.newest_ns) {
+        gpu.newest_ns = one.time_ns;
+        gpu.waiting.push_back(one);
       }
     }
   }
@@ -136,10 +136,10 @@ void Measuring::Sample() {
 
 std::map<std::string, Measuring::Use> Measuring::Used() {
   std::map<std::string, Use> uses;
-  for (auto& [uuid, card] : cards_) {
-    Use& use = uses[uuid] = std::exchange(card.use, Use{});
-    if (card.told) {
-      use.engine = card.counter.Take();
+  for (auto& [uuid, gpu] : gpus_) {
+    Use& use = uses[uuid] = std::exchange(gpu.use, Use{});
+    if (gpu.told) {
+      use.engine = gpu.counter.Take();
     }
   }
   return uses;

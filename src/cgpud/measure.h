@@ -55,12 +55,12 @@ class Measuring {
   [[nodiscard]] std::chrono::milliseconds Rest() const {
     return std::chrono::milliseconds(still_ < kStill ? 100 : 1'000);
   }
-  [[nodiscard]] bool any() const { return !cards_.empty(); }
+  [[nodiscard]] bool any() const { return !gpus_.empty(); }
 
  private:
   static constexpr unsigned kStill = 10;  // readings without news after which they become rare
 
-  struct Card {
+  struct Gpu {
     std::unique_ptr<rmclient::SwitchLog> log;
     governor::Meter meter;
     governor::UseCounter counter;
@@ -77,8 +77,8 @@ class Measuring {
   const std::string node_;
   const What what_;
   std::unique_ptr<rmclient::Client> client_;  // outlives the GPUs
-  std::vector<rmclient::Card> opened_;
-  std::map<std::string, Card> cards_;
+  std::vector<rmclient::Gpu> opened_;
+  std::map<std::string, Gpu> gpus_;
   std::set<std::string> refused_;  // GPUs whose driver does not tell
   unsigned still_ = 0;
   std::chrono::steady_clock::time_point sampled_;  // time of the last Sample()

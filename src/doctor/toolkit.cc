@@ -52,13 +52,13 @@ std::vector<std::pair<std::string, std::string>> CdiTexts(const Facts& facts) {
 }
 
 // Returns whether a hook file puts GPUs into containers.
-bool PutsCards(const std::string& text) {
+bool PutsGpus(const std::string& text) {
   const Value hook = Value::Parse(text)["hook"];
   std::vector<std::string> words;
   for (const Value& word : hook["args"].Items()) {
     words.push_back(word.Text());
   }
-  return NvidiaHookOf(hook["path"].Text(), words) == NvidiaHook::kCards;
+  return NvidiaHookOf(hook["path"].Text(), words) == NvidiaHook::kGpus;
 }
 
 std::string AboutOthers(const std::string& path, const std::vector<std::string>& versions,
@@ -92,7 +92,7 @@ Finding ToolkitHooks(const Facts& facts) {
   for (const std::string folder :
        {"/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"}) {
     for (const std::string& name : NamesIn(facts, folder)) {
-      if (name.ends_with(".json") && PutsCards(TextOf(facts, In(folder, name)))) {
+      if (name.ends_with(".json") && PutsGpus(TextOf(facts, In(folder, name)))) {
         found.push_back(In(folder, name));
       }
     }

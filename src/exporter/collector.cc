@@ -22,33 +22,33 @@ struct Measurement {
   double seconds = 0;  // of the GPU's time, that `used` covers
   std::uint64_t gaps = 0;
 };
-using ByCard = std::map<std::string, Measurement>;
+using ByGpu = std::map<std::string, Measurement>;
 
 // Returns what was measured since the last time.
-ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>& least_ns) {
-  ByCard cards;
+ByGpu Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>& least_ns) {
+  ByGpu gpus;
   (void)measuring.Read(least_ns);
   for (const auto& [uuid, use] : measuring.Used()) {
-    Measurement& card = cards[uuid];
-    card.gaps = use.gaps;
+    Measurement& gpu = gpus[uuid];
+    gpu.gaps = use.gaps;
     for (const auto& [pid, waiting_ns] : use.waiting_ns) {
-      card.used[pid].waiting = waiting_ns / kNsPerSecond;
+      gpu.used[pid].waiting = waiting_ns / kNsPerSecond;
     }
     if (!use.engine) {
       continue;
     }
-    card.seconds = static_cast<double>(use.engine->span_ns) / kNsPerSecond;
+    gpu.seconds = static_cast<double>(use.engine->span_ns) / kNsPerSecond;
     for (const auto& [pid, used_ns] : use.engine->used_ns) {
-      card.used[pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
+      gpu.used[pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
     }
   }
-  return cards;
+  return gpus;
 }
 
 // Returns the users that the processes run under. Those that have ended are missing.
-std::map<std::uint32_t, uid_t> UsersOf(const ByCard& cards) {
+std::map<std::uint32_t, uid_t> UsersOf(const ByGpu& gpus) {
   std::map<std::uint32_t, uid_t> users;
-  for (const auto& [uuid, measured] : cards) {
+  for (const auto& [uuid, measured] : gpus) {
     for (const auto& [pid, seconds] : measured.used) {
       if (const auto user = UserOf(pid)) {
         users[pid] = *user;
@@ -101,9 +101,9 @@ void Collector::Watch() {
     return;
   }
   std::set<std::string> uuids;
-  for (const Card& card : node->cards) {
-    uuids.insert(card.uuid);
-    least_ns_[card.uuid] = 0;
+  for (const Gpu& gpu : node->gpus) {
+    uuids.insert(gpu.uuid);
+    least_ns_[gpu.uuid] = 0;
   }
   for (const std::string& line : measuring_.Watch(uuids)) {
     log_(line);
@@ -111,8 +111,8 @@ void Collector::Watch() {
 }
 
 void Collector::Read() {
-  const ByCard cards = Measured(measuring_, least_ns_);
-  const Users users = UsersOf(cards);
+  const ByGpu gpus = Measured(measuring_, least_ns_);
+  const Users users = UsersOf(gpus);
   if (!KnowsAll(users)) {
     // Nobody waits for the registry's lock with this object's own: see Count().
     const auto live = registry_.Live();
@@ -122,7 +122,7 @@ void Collector::Read() {
     }
   }
   const MutexLock lock(mutex_);
-  for (const auto& [uuid, measured] : cards) {
+  for (const auto& [uuid, measured] : gpus) {
     use_.AddTime(uuid, measured.seconds);
     use_.AddGaps(uuid, measured.gaps);
     use_.Add(uuid, measured.used,
@@ -165,7 +165,7 @@ void Collector::Know(const std::vector<Reservation>& live) {
 
 void Collector::Note(std::chrono::steady_clock::time_point now) {
   if (!newer_ || now - newer_->time >= kNoteEvery) {
-    older_ = std::exchange(newer_, Moment{now, use_.cards()});
+    older_ = std::exchange(newer_, Moment{now, use_.gpus()});
   }
 }
 
@@ -173,9 +173,9 @@ Collector::Counted Collector::Count(const std::vector<Reservation>& live) {
   const MutexLock lock(mutex_);
   Know(live);
   Counted counted;
-  counted.now = use_.cards();
+  counted.now = use_.gpus();
   if (older_) {
-    counted.before = older_->cards;
+    counted.before = older_->gpus;
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - older_->time;
     counted.seconds = since.count();
   }

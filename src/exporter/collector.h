@@ -31,9 +31,9 @@ class Collector {
   ~Collector();
 
   struct Counted {
-    std::map<std::string, CardSeconds> now;     // by UUID
-    std::map<std::string, CardSeconds> before;  // counted `seconds` ago: one to three
-    double seconds = 0;                         // 0: nothing was counted then
+    std::map<std::string, GpuSeconds> now;     // by UUID
+    std::map<std::string, GpuSeconds> before;  // counted `seconds` ago: one to three
+    double seconds = 0;                        // 0: nothing was counted then
   };
   // Returns what was counted until now. Forgets containers that are not among `live`. Waits neither
   // for a GPU nor for the registry's lock, which the caller may have. For any thread.
@@ -65,7 +65,7 @@ class Collector {
   ContainerUse use_ CGPU_GUARDED_BY(mutex_);
   struct Moment {
     std::chrono::steady_clock::time_point time;
-    std::map<std::string, CardSeconds> cards;
+    std::map<std::string, GpuSeconds> gpus;
   };
   std::optional<Moment> newer_ CGPU_GUARDED_BY(mutex_);
   std::optional<Moment> older_ CGPU_GUARDED_BY(mutex_);

@@ -16,14 +16,14 @@ ContainerUse::Owner ContainerUse::OwnerOf(std::uint32_t pid, const Whose& whose)
 }
 
 void ContainerUse::Add(const std::string& uuid, const ByProcess& used, const Whose& whose) {
-  CardSeconds& card = cards_[uuid];
+  GpuSeconds& gpu = gpus_[uuid];
   for (const auto& [pid, seconds] : used) {
-    card.busy += seconds.busy;
+    gpu.busy += seconds.busy;
     const Owner owner = OwnerOf(pid, whose);
     if (owner == kUnmanaged) {
-      card.unmanaged += seconds.busy;
+      gpu.unmanaged += seconds.busy;
     } else if (owner != kEnded) {
-      UsedSeconds& all = card.containers[owner];
+      UsedSeconds& all = gpu.containers[owner];
       all.busy += seconds.busy;
       all.waiting += seconds.waiting;
     }
@@ -31,8 +31,8 @@ void ContainerUse::Add(const std::string& uuid, const ByProcess& used, const Who
 }
 
 void ContainerUse::Keep(const std::set<std::string>& ids) {
-  for (auto& [uuid, card] : cards_) {
-    std::erase_if(card.containers, [&](const auto& one) { return !ids.contains(one.first); });
+  for (auto& [uuid, gpu] : gpus_) {
+    std::erase_if(gpu.containers, [&](const auto& one) { return !ids.contains(one.first); });
   }
   std::erase_if(known_, [&](const auto& one) {
     const Known& known = one.second;

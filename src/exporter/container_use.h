@@ -18,7 +18,7 @@ struct UsedSeconds {
   double waiting = 0;  // others had the GPU while it came back for more
 };
 
-struct CardSeconds {
+struct GpuSeconds {
   double busy = 0;         // of all processes, also of those that are of no container
   double unmanaged = 0;    // of processes that are of no container
   double counted = 0;      // time of the GPU that `busy` and its parts cover
@@ -42,17 +42,17 @@ class ContainerUse {
   // that it had before.
   void Add(const std::string& uuid, const ByProcess& used, const Whose& whose);
   // Adds time of the GPU that Add() has covered.
-  void AddTime(const std::string& uuid, double seconds) { cards_[uuid].counted += seconds; }
-  void AddGaps(const std::string& uuid, std::uint64_t gaps) { cards_[uuid].gaps += gaps; }
+  void AddTime(const std::string& uuid, double seconds) { gpus_[uuid].counted += seconds; }
+  void AddGaps(const std::string& uuid, std::uint64_t gaps) { gpus_[uuid].gaps += gaps; }
   // Forgets all containers but these.
   void Keep(const std::set<std::string>& ids);
 
-  [[nodiscard]] const std::map<std::string, CardSeconds>& cards() const { return cards_; }
+  [[nodiscard]] const std::map<std::string, GpuSeconds>& gpus() const { return gpus_; }
 
  private:
   [[nodiscard]] Owner OwnerOf(std::uint32_t pid, const Whose& whose);
 
-  std::map<std::string, CardSeconds> cards_;  // by UUID
+  std::map<std::string, GpuSeconds> gpus_;  // by UUID
   struct Known {
     Owner owner;
     bool used = false;  // the GPU, since the last Keep()

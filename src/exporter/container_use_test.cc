@@ -17,9 +17,9 @@ ContainerUse::Whose Are(std::map<std::uint32_t, std::string> owners) {
   };
 }
 
-double Sum(const CardSeconds& card) {
-  double sum = card.unmanaged;
-  for (const auto& [id, used] : card.containers) {
+double Sum(const GpuSeconds& gpu) {
+  double sum = gpu.unmanaged;
+  for (const auto& [id, used] : gpu.containers) {
     sum += used.busy;
   }
   return sum;
@@ -30,26 +30,26 @@ TEST(ContainerUse, AddsUpSecondsByContainer) {
   const auto whose = Are({{1, "a"}, {2, "b"}, {3, "a"}});
   counter.Add(kGpu, {{1, {0.5, 1}}, {2, {1, 0.25}}}, whose);
   counter.Add(kGpu, {{3, {0.75, 0}}}, whose);
-  const CardSeconds& card = counter.cards().at(kGpu);
-  EXPECT_DOUBLE_EQ(card.containers.at("a").busy, 1.25);
-  EXPECT_DOUBLE_EQ(card.containers.at("a").waiting, 1);
-  EXPECT_DOUBLE_EQ(card.containers.at("b").busy, 1);
-  EXPECT_DOUBLE_EQ(card.containers.at("b").waiting, 0.25);
-  EXPECT_DOUBLE_EQ(card.busy, Sum(card));
-  EXPECT_DOUBLE_EQ(card.counted, 0);
+  const GpuSeconds& gpu = counter.gpus().at(kGpu);
+  EXPECT_DOUBLE_EQ(gpu.containers.at("a").busy, 1.25);
+  EXPECT_DOUBLE_EQ(gpu.containers.at("a").waiting, 1);
+  EXPECT_DOUBLE_EQ(gpu.containers.at("b").busy, 1);
+  EXPECT_DOUBLE_EQ(gpu.containers.at("b").waiting, 0.25);
+  EXPECT_DOUBLE_EQ(gpu.busy, Sum(gpu));
+  EXPECT_DOUBLE_EQ(gpu.counted, 0);
   counter.AddTime(kGpu, 1.5);
   counter.AddTime(kGpu, 0.5);
-  EXPECT_DOUBLE_EQ(card.counted, 2);
+  EXPECT_DOUBLE_EQ(gpu.counted, 2);
 }
 
 TEST(ContainerUse, TellsUnmanagedProcessesAndGpusApart) {
   ContainerUse counter;
   counter.Add(kGpu, {{1, {0.25, 0}}, {2, {0.5, 0}}}, Are({{1, "a"}, {2, ""}}));
   counter.Add("GPU-2", {{1, {1, 0}}}, Are({{1, "a"}}));
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).unmanaged, 0.5);
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).busy, 0.75);
-  EXPECT_DOUBLE_EQ(counter.cards().at("GPU-2").unmanaged, 0);
-  EXPECT_DOUBLE_EQ(counter.cards().at("GPU-2").containers.at("a").busy, 1);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).unmanaged, 0.5);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).busy, 0.75);
+  EXPECT_DOUBLE_EQ(counter.gpus().at("GPU-2").unmanaged, 0);
+  EXPECT_DOUBLE_EQ(counter.gpus().at("GPU-2").containers.at("a").busy, 1);
 }
 
 // The last use of a process is often read after its end.
@@ -57,16 +57,16 @@ TEST(ContainerUse, RemembersTheOwnerOfAProcessThatHasEnded) {
   ContainerUse counter;
   counter.Add(kGpu, {{1, {0.5, 0}}, {2, {0.25, 0}}}, Are({{1, "a"}, {2, ""}}));
   counter.Add(kGpu, {{1, {0.5, 0}}, {2, {0.25, 0}}}, Are({}));
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).containers.at("a").busy, 1);
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).unmanaged, 0.5);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).containers.at("a").busy, 1);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).unmanaged, 0.5);
   counter.Keep({"a"});
   counter.Add(kGpu, {{1, {0.5, 0}}, {2, {0.25, 0}}}, Are({}));
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).containers.at("a").busy, 1.5);
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).unmanaged, 0.75);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).containers.at("a").busy, 1.5);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).unmanaged, 0.75);
   // Nobody knows whose it was, or its container has ended: the GPU was busy all the same.
   counter.Add(kGpu, {{3, {1, 0}}, {4, {1, 0}}}, Are({{4, ContainerUse::kEnded}}));
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).busy, 4.25);
-  EXPECT_DOUBLE_EQ(Sum(counter.cards().at(kGpu)), 2.25);
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).busy, 4.25);
+  EXPECT_DOUBLE_EQ(Sum(counter.gpus().at(kGpu)), 2.25);
 }
 
 TEST(ContainerUse, ForgetsContainersThatHaveEnded) {
@@ -75,14 +75,14 @@ TEST(ContainerUse, ForgetsContainersThatHaveEnded) {
     const std::string id = std::to_string(pid);
     counter.Add(kGpu, {{pid, {0.5, 0}}}, Are({{pid, id}}));
     counter.Keep({id});
-    ASSERT_EQ(counter.cards().at(kGpu).containers.size(), 1U);
+    ASSERT_EQ(counter.gpus().at(kGpu).containers.size(), 1U);
   }
   counter.Keep({});
-  EXPECT_TRUE(counter.cards().at(kGpu).containers.empty());
-  EXPECT_DOUBLE_EQ(counter.cards().at(kGpu).busy, 5'000);
+  EXPECT_TRUE(counter.gpus().at(kGpu).containers.empty());
+  EXPECT_DOUBLE_EQ(counter.gpus().at(kGpu).busy, 5'000);
   // A process that comes to have the number of one that has ended is not taken for it.
   counter.Add(kGpu, {{1, {1, 0}}}, Are({}));
-  EXPECT_TRUE(counter.cards().at(kGpu).containers.empty());
+  EXPECT_TRUE(counter.gpus().at(kGpu).containers.empty());
 }
 
 }  // namespace

@@ -46,13 +46,13 @@ Labels LabelsOf(const Snapshot& host, const GpuSample& gpu) {
           {"modelName", gpu.model},           {"Hostname", host.host_name}};
 }
 
-double BusyOf(const CardSeconds& card, const std::string& id) {
-  const auto used = card.containers.find(id);
-  return used == card.containers.end() ? 0 : used->second.busy;
+double BusyOf(const GpuSeconds& gpu, const std::string& id) {
+  const auto used = gpu.containers.find(id);
+  return used == gpu.containers.end() ? 0 : used->second.busy;
 }
 
 Series SeriesOf(const Snapshot& host, const GpuSample& gpu, const ContainerSample& container,
-                const CardStatus& card) {
+                const GpuStatus& slice) {
   Series series{LabelsOf(host, gpu), {}, {}};
   const ContainerStatus& status = container.status;
   // A container of no pod is known by its own name.
@@ -74,7 +74,8 @@ Series SeriesOf(const Snapshot& host, const GpuSample& gpu, const ContainerSampl
                           {"modelName", gpu.model}};
   series.figures = {
       Percent(BusyOf(gpu.seconds, status.id), BusyOf(gpu.before, status.id), host.before_seconds),
-      Mib(card.used_bytes), Mib(card.limit_bytes - std::min(card.limit_bytes, card.used_bytes))};
+      Mib(slice.used_bytes),
+      Mib(slice.limit_bytes - std::min(slice.limit_bytes, slice.used_bytes))};
   return series;
 }
 
@@ -93,9 +94,9 @@ std::vector<Series> AllSeries(const Snapshot& host) {
       all.push_back(SeriesOf(host, gpu));
     }
     for (const ContainerSample& container : host.containers) {
-      for (const CardStatus& card : container.status.cards) {
-        if (card.uuid == gpu.uuid && container.answers) {
-          all.push_back(SeriesOf(host, gpu, container, card));
+      for (const GpuStatus& slice : container.status.gpus) {
+        if (slice.uuid == gpu.uuid && container.answers) {
+          all.push_back(SeriesOf(host, gpu, container, slice));
         }
       }
     }

@@ -39,11 +39,11 @@ void AddContainer(Snapshot& host) {
   container.status.container = "main";
   container.name_space = "ml";
   container.pod_name = "train-0";
-  CardStatus card;
-  card.uuid = "GPU-1";
-  card.limit_bytes = 4000 * kMib;
-  card.used_bytes = 300 * kMib;
-  container.status.cards.push_back(card);
+  GpuStatus slice;
+  slice.uuid = "GPU-1";
+  slice.limit_bytes = 4000 * kMib;
+  slice.used_bytes = 300 * kMib;
+  container.status.gpus.push_back(slice);
   host.containers.push_back(container);
   host.gpus[0].slices = 1;
   host.gpus[0].granted_bytes = 4000 * kMib;

@@ -27,7 +27,7 @@ double Seconds(std::uint64_t ns) {
 // A container on one of its GPUs.
 struct Place {
   const ContainerSample& container;
-  const CardStatus& card;
+  const GpuStatus& slice;
   std::optional<ShareSample> share;
   UsedSeconds seconds;
 };
@@ -98,19 +98,19 @@ constexpr Metric<GpuSample> kGpuMetrics[] = {
 
 constexpr Metric<Place> kPlaceMetrics[] = {
     {Kind::kGauge, "cgpu_container_memory_limit_bytes", "Most memory that the container gets.",
-     [](const Place& at) -> Value { return Number(at.card.limit_bytes); }},
+     [](const Place& at) -> Value { return Number(at.slice.limit_bytes); }},
     {Kind::kGauge, "cgpu_container_memory_used_bytes", "Memory that the container holds.",
      [](const Place& at) {
-       return at.container.answers ? Value(Number(at.card.used_bytes)) : std::nullopt;
+       return at.container.answers ? Value(Number(at.slice.used_bytes)) : std::nullopt;
      }},
     {Kind::kGauge, "cgpu_container_memory_peak_bytes", "Most memory that it held at a time.",
      [](const Place& at) {
-       return at.container.answers ? Value(Number(at.card.peak_bytes)) : std::nullopt;
+       return at.container.answers ? Value(Number(at.slice.peak_bytes)) : std::nullopt;
      }},
     {Kind::kCounter, "cgpu_container_memory_refused_total",
      "Allocations that were refused at the limit.",
      [](const Place& at) {
-       return at.container.answers ? Value(Number(at.card.denied)) : std::nullopt;
+       return at.container.answers ? Value(Number(at.slice.denied)) : std::nullopt;
      }},
     {Kind::kGauge, "cgpu_container_share_ratio", "Promised part of the compute time.",
      [](const Place& at) { return at.share ? Value(at.share->promised) : std::nullopt; }},
@@ -125,7 +125,7 @@ constexpr Metric<Place> kPlaceMetrics[] = {
     {Kind::kCounter, "cgpu_container_throttled_seconds_total",
      "Time for which the clock kept it off the GPU.",
      [](const Place& at) {
-       return at.container.answers ? Value(Seconds(at.card.throttled_ns)) : std::nullopt;
+       return at.container.answers ? Value(Seconds(at.slice.throttled_ns)) : std::nullopt;
      }},
     {Kind::kGauge, "cgpu_container_weight", "Weight of its share.",
      [](const Place& at) -> Value {
@@ -157,17 +157,17 @@ std::vector<LabelledPlace> PlacesIn(const Snapshot& host) {
   std::vector<LabelledPlace> places;
   for (const ContainerSample& container : host.containers) {
     const Labels labels = LabelsOf(container);
-    for (const CardStatus& card : container.status.cards) {
-      Place place{container, card, std::nullopt, {}};
-      if (const auto share = container.shares.find(card.uuid); share != container.shares.end()) {
+    for (const GpuStatus& slice : container.status.gpus) {
+      Place place{container, slice, std::nullopt, {}};
+      if (const auto share = container.shares.find(slice.uuid); share != container.shares.end()) {
         place.share = share->second;
       }
-      const auto gpu = std::ranges::find(host.gpus, card.uuid, &GpuSample::uuid);
+      const auto gpu = std::ranges::find(host.gpus, slice.uuid, &GpuSample::uuid);
       if (gpu != host.gpus.end()) {
         const auto used = gpu->seconds.containers.find(container.status.id);
         place.seconds = used == gpu->seconds.containers.end() ? UsedSeconds{} : used->second;
       }
-      places.push_back({With(labels, "uuid", card.uuid), place});
+      places.push_back({With(labels, "uuid", slice.uuid), place});
     }
   }
   return places;

@@ -19,13 +19,13 @@ ContainerSample Container(const std::string& id) {
   container.status.state = kRunning;
   container.status.since = 1'700'000'000;
   container.status.origin = "flags";
-  CardStatus card;
-  card.uuid = kGpu;
-  card.limit_bytes = 4'294'967'296;
-  card.used_bytes = 16'945'053'695;  // exact, however many digits
-  card.peak_bytes = 3;
-  card.denied = 7;
-  container.status.cards.push_back(card);
+  GpuStatus slice;
+  slice.uuid = kGpu;
+  slice.limit_bytes = 4'294'967'296;
+  slice.used_bytes = 16'945'053'695;  // exact, however many digits
+  slice.peak_bytes = 3;
+  slice.denied = 7;
+  container.status.gpus.push_back(slice);
   container.shares[kGpu] = {0.3, 0.5};
   return container;
 }
@@ -75,7 +75,7 @@ TEST(Exposition, CountsCalls) {
   counters.duration_ns = 2'500'000'000;
   counters.upgrades = 1;
   host.containers[0].status.counters = counters;
-  host.containers[0].status.cards[0].throttled_ns = 1'500'000'000;
+  host.containers[0].status.gpus[0].throttled_ns = 1'500'000'000;
   const std::string text = Render(host);
   const std::string labels = "{container_id=\"a\",namespace=\"\",pod=\"\",container=\"\"";
   for (const std::string& series :

@@ -18,16 +18,16 @@ constexpr std::chrono::seconds kHealthPeriod{10};
 // Time for the driver's answers, once those of the shims are there.
 constexpr std::chrono::seconds kDriverTime{1};
 
-using Plans = std::map<std::string, PlannedCard>;
+using Plans = std::map<std::string, PlannedGpu>;
 
 // Returns the most that the clock lets a container have.
 double MostOf(const governor::Duty& duty) {
   return duty.period_us == 0 ? 1 : static_cast<double>(duty.on_us) / duty.period_us;
 }
 
-CardSeconds At(const std::map<std::string, CardSeconds>& cards, const std::string& uuid) {
-  const auto card = cards.find(uuid);
-  return card == cards.end() ? CardSeconds{} : card->second;
+GpuSeconds At(const std::map<std::string, GpuSeconds>& gpus, const std::string& uuid) {
+  const auto gpu = gpus.find(uuid);
+  return gpu == gpus.end() ? GpuSeconds{} : gpu->second;
 }
 
 // Returns the name of the Kubernetes node where NODE_NAME has it: a pod has a host name of its own.
@@ -43,9 +43,9 @@ std::string HostName() {
 // Adds what the containers have of the GPU.
 void AddGrants(const std::vector<ContainerSample>& containers, GpuSample& gpu) {
   for (const ContainerSample& container : containers) {
-    for (const CardStatus& card : container.status.cards) {
-      if (card.uuid == gpu.uuid) {
-        gpu.granted_bytes += card.reserved_bytes;
+    for (const GpuStatus& slice : container.status.gpus) {
+      if (slice.uuid == gpu.uuid) {
+        gpu.granted_bytes += slice.reserved_bytes;
         ++gpu.slices;
       }
     }
@@ -89,16 +89,16 @@ ContainerSample SampleOf(ContainerStatus status, const Plans& plans) {
 
 Result<> Gatherer::Open() {
   CGPU_ASSIGN_OR_RETURN(auto node, FindNode(node_name_));
-  suspendable_ = SuspendableCards(node_name_);
+  suspendable_ = SuspendableGpus(node_name_);
   auto health = std::make_shared<Health>();
   std::vector<HealthWatch::Ask> asks;
-  for (const Card& card : node.cards) {
-    asks.push_back(AskerOf(node, card));
-    readers_.push_back(std::make_unique<GpuReader>(node, card));
+  for (const Gpu& gpu : node.gpus) {
+    asks.push_back(AskerOf(node, gpu));
+    readers_.push_back(std::make_unique<GpuReader>(node, gpu));
   }
   {
     const MutexLock lock(health->mutex);
-    health->healthy.assign(node.cards.size(), true);
+    health->healthy.assign(node.gpus.size(), true);
   }
   health_ = health;
   watch_ = std::make_unique<HealthWatch>(std::move(asks), kHealthPeriod,
@@ -120,7 +120,7 @@ std::vector<std::optional<GpuMemory>> Gatherer::Memory() {
   std::vector<std::optional<GpuMemory>> memory(readers_.size());
   for (std::size_t i = 0; i < readers_.size(); ++i) {
     if (auto reading = readers_[i]->Answer(until)) {
-      node_->cards[i].model = std::move(reading->model);  // a simulated node has a shorter one
+      node_->gpus[i].model = std::move(reading->model);  // a simulated node has a shorter one
       memory[i] = reading->memory;
     }
   }
@@ -132,27 +132,27 @@ Result<> Gatherer::AddGpus(const Collector::Counted& counted,
                            const RegistryLock& lock, Snapshot& snapshot) {
   snapshot.driver = node_->driver;
   snapshot.before_seconds = counted.seconds;
-  for (std::size_t i = 0; i < node_->cards.size(); ++i) {
-    const Card& card = node_->cards[i];
+  for (std::size_t i = 0; i < node_->gpus.size(); ++i) {
+    const Gpu& known = node_->gpus[i];
     GpuSample gpu;
-    gpu.uuid = card.uuid;
-    gpu.index = card.index;
-    gpu.minor = card.minor;
-    gpu.pci = card.bdf;
-    gpu.total_bytes = card.memory_bytes;
+    gpu.uuid = known.uuid;
+    gpu.index = known.index;
+    gpu.minor = known.minor;
+    gpu.pci = known.bdf;
+    gpu.total_bytes = known.memory_bytes;
     gpu.healthy = IsHealthy(i);
     if (node_->name.empty()) {  // the kernel knows no simulated GPUs
-      gpu.last_xid = kernel_log_.LastXid(card.bdf);
+      gpu.last_xid = kernel_log_.LastXid(known.bdf);
     }
-    gpu.model = card.model;
+    gpu.model = known.model;
     gpu.memory = memory[i];
     AddGrants(snapshot.containers, gpu);
-    CGPU_ASSIGN_OR_RETURN(const auto settings, registry_.SettingsOf(lock, card.uuid));
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry_.SettingsOf(lock, known.uuid));
     gpu.most_slices = settings.max_inst.value_or(max_inst_);
     const auto policy = settings.policy ? settings.policy : settings.chosen;
     gpu.policy = policy ? std::optional(static_cast<int>(*policy)) : std::nullopt;
-    gpu.seconds = At(counted.now, card.uuid);
-    gpu.before = At(counted.before, card.uuid);
+    gpu.seconds = At(counted.now, known.uuid);
+    gpu.before = At(counted.before, known.uuid);
     snapshot.gpus.push_back(std::move(gpu));
   }
   return {};
@@ -177,7 +177,7 @@ Result<Snapshot> Gatherer::Take() {
   const auto memory = Memory();  // may take a second: the registry is not locked meanwhile
   const auto counted = collector_.Count(recorded);
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
-  const auto plans = PlanCards(registry_, lock, recorded, max_inst_, suspendable_);
+  const auto plans = PlanGpus(registry_, lock, recorded, max_inst_, suspendable_);
   for (ContainerStatus& status : containers) {
     snapshot.containers.push_back(SampleOf(std::move(status), plans));
   }

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "cgpud/plan_cards.h"
+#include "cgpud/plan_gpus.h"
 #include "exporter/collector.h"
 #include "exporter/gpu_reader.h"
 #include "exporter/kernel_log.h"
@@ -62,7 +62,7 @@ class Gatherer {
 
   std::optional<Node> node_;
   std::set<std::string> suspendable_;
-  std::vector<std::unique_ptr<GpuReader>> readers_;  // as node_->cards
+  std::vector<std::unique_ptr<GpuReader>> readers_;  // as node_->GPUs
   std::shared_ptr<Health> health_;
   std::unique_ptr<HealthWatch> watch_;
   KernelLog kernel_log_;

@@ -6,16 +6,16 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "exporter/shim_users.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::exporter {
 namespace {
 
 Result<GpuReader::Reading> Read(rmclient::Session& session) {
-  CGPU_ASSIGN_OR_RETURN(const auto info, rmclient::ReadFbInfo(session.client, session.card));
-  CGPU_ASSIGN_OR_RETURN(const auto uses, rmclient::ReadProcesses(session.client, session.card));
-  GpuReader::Reading reading{session.card.name, {info.used(), info.free}};
+  CGPU_ASSIGN_OR_RETURN(const auto info, rmclient::ReadFbInfo(session.client, session.gpu));
+  CGPU_ASSIGN_OR_RETURN(const auto uses, rmclient::ReadProcesses(session.client, session.gpu));
+  GpuReader::Reading reading{session.gpu.name, {info.used(), info.free}};
   for (const rmclient::ProcessUse& use : uses) {
     const auto user = UserOf(use.pid);
     if (use.bytes != 0 && user && !IsShimUser(*user)) {
@@ -37,8 +37,8 @@ struct GpuReader::State {
   std::optional<Reading> reading CGPU_GUARDED_BY(mutex);
 };
 
-GpuReader::GpuReader(const Node& node, const Card& card) : state_(std::make_shared<State>()) {
-  std::thread([state = state_, paths = PathsOf(node), minor = card.minor] {
+GpuReader::GpuReader(const Node& node, const Gpu& gpu) : state_(std::make_shared<State>()) {
+  std::thread([state = state_, paths = PathsOf(node), minor = gpu.minor] {
     Run(state, paths, minor);
   }).detach();
 }

@@ -22,7 +22,7 @@ class GpuReader {
     GpuMemory memory;
   };
 
-  GpuReader(const Node& node, const Card& card);
+  GpuReader(const Node& node, const Gpu& gpu);
   GpuReader(const GpuReader&) = delete;
   GpuReader& operator=(const GpuReader&) = delete;
   // Waits for nothing. A call that does not return keeps its thread.

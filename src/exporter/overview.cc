@@ -70,32 +70,32 @@ UsedSeconds SecondsOf(const Snapshot& host, const std::string& uuid, const std::
   return {};
 }
 
-Json PlaceJson(const Snapshot& host, const ContainerSample& container, const CardStatus& card) {
-  const auto share = container.shares.find(card.uuid);
+Json PlaceJson(const Snapshot& host, const ContainerSample& container, const GpuStatus& slice) {
+  const auto share = container.shares.find(slice.uuid);
   const bool shared = share != container.shares.end();
-  const UsedSeconds seconds = SecondsOf(host, card.uuid, container.status.id);
+  const UsedSeconds seconds = SecondsOf(host, slice.uuid, container.status.id);
   const bool answers = container.answers;
-  return {
-      {"uuid", SafeLabel(card.uuid)},
-      {"limit", card.limit_bytes},
-      {"used", OrNull(answers, card.used_bytes)},
-      {"peak", OrNull(answers, card.peak_bytes)},
-      {"refused", OrNull(answers, card.denied)},
-      {"share", shared ? Json(share->second.promised) : Json()},
-      {"share_max", shared ? Json(share->second.most) : Json()},
-      {"busy_seconds", seconds.busy},
-      {"waiting_seconds", seconds.waiting},
-      {"throttled_seconds", OrNull(answers, static_cast<double>(card.throttled_ns) / kNsPerSecond)},
-      {"weight", container.status.compute.weight.value_or(1)},
-      {"high_priority", container.status.compute.high_priority}};
+  return {{"uuid", SafeLabel(slice.uuid)},
+          {"limit", slice.limit_bytes},
+          {"used", OrNull(answers, slice.used_bytes)},
+          {"peak", OrNull(answers, slice.peak_bytes)},
+          {"refused", OrNull(answers, slice.denied)},
+          {"share", shared ? Json(share->second.promised) : Json()},
+          {"share_max", shared ? Json(share->second.most) : Json()},
+          {"busy_seconds", seconds.busy},
+          {"waiting_seconds", seconds.waiting},
+          {"throttled_seconds",
+           OrNull(answers, static_cast<double>(slice.throttled_ns) / kNsPerSecond)},
+          {"weight", container.status.compute.weight.value_or(1)},
+          {"high_priority", container.status.compute.high_priority}};
 }
 
 Json ContainerJson(const Snapshot& host, const ContainerSample& container) {
   const ContainerStatus& status = container.status;
   const auto& counters = status.counters;
   auto places = Json::array();
-  for (const CardStatus& card : status.cards) {
-    places.push_back(PlaceJson(host, container, card));
+  for (const GpuStatus& slice : status.gpus) {
+    places.push_back(PlaceJson(host, container, slice));
   }
   return {{"id", SafeLabel(status.id)},
           {"name", SafeLabel(status.name)},

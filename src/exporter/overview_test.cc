@@ -29,14 +29,14 @@ ContainerSample Container() {
   counters.calls[3] = 7;
   counters.refused[1] = 2;
   container.status.counters = counters;
-  CardStatus card;
-  card.uuid = kGpu;
-  card.limit_bytes = 4'294'967'296;
-  card.used_bytes = 16'945'053'695;  // exact, however many digits
-  card.peak_bytes = 3;
-  card.denied = 7;
-  card.throttled_ns = 1'500'000'000;
-  container.status.cards.push_back(card);
+  GpuStatus slice;
+  slice.uuid = kGpu;
+  slice.limit_bytes = 4'294'967'296;
+  slice.used_bytes = 16'945'053'695;  // exact, however many digits
+  slice.peak_bytes = 3;
+  slice.denied = 7;
+  slice.throttled_ns = 1'500'000'000;
+  container.status.gpus.push_back(slice);
   container.shares[kGpu] = {0.25, 0.5};
   container.name_space = "ml";
   container.pod_name = "train-0";

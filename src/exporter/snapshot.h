@@ -36,8 +36,8 @@ struct GpuSample {
   std::uint64_t slices = 0;  // containers that have a slice of it
   unsigned most_slices = 0;
   std::optional<int> policy;  // number; nothing: none was set or chosen
-  CardSeconds seconds;
-  CardSeconds before;  // `seconds` of some time ago
+  GpuSeconds seconds;
+  GpuSeconds before;  // `seconds` of some time ago
 };
 
 // Part of a GPU's compute time that a container is given; 1: all of it.

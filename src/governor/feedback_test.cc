@@ -88,9 +88,9 @@ double TurnOf(Load& load, double now) {
 }
 
 // The GPU's rounds, with a step of the feedback each 16 planned rounds.
-class Card {
+class Gpu {
  public:
-  explicit Card(std::vector<Load> loads) : loads_(std::move(loads)) {
+  explicit Gpu(std::vector<Load> loads) : loads_(std::move(loads)) {
     for (Load& load : loads_) {
       load.slice_us = load.planned_us;
       length_us_ += 16 * load.planned_us;
@@ -172,9 +172,9 @@ class Card {
 
 // Returns the shares of the last second.
 std::vector<double> Played(const std::vector<Load>& loads, double seconds) {
-  Card card(loads);
-  (void)card.Play(seconds - 1);
-  return card.Play(1);
+  Gpu gpu(loads);
+  (void)gpu.Play(seconds - 1);
+  return gpu.Play(1);
 }
 
 double SumOf(const std::vector<double>& parts) {
@@ -253,19 +253,19 @@ TEST(Feedback, AServiceCostsTheJobsLittle) {
           std::tuple(5'000.0, 1, 60'000.0), std::tuple(1'000.0, 5, 40'000.0),
           std::tuple(2'000.0, 1, 12'500.0), std::tuple(500.0, 5, 60'000.0)}) {
       const auto loads = ServiceAndJobs(jobs, kernel_us, kernels, every_us);
-      Card card(loads);
-      Card planned(loads);
+      Gpu gpu(loads);
+      Gpu planned(loads);
       planned.corrected = false;
-      (void)card.Play(5);
+      (void)gpu.Play(5);
       (void)planned.Play(5);
-      const auto got = card.Play(175);
+      const auto got = gpu.Play(175);
       const auto without = planned.Play(175);
       const std::string what = std::to_string(jobs) + " jobs, a request of up to " +
                                std::to_string(kernels) + " kernels of " +
                                std::to_string(kernel_us) + " us each " + std::to_string(every_us);
       EXPECT_GT(SumOf(got), SumOf(without) - 0.02) << what;
       EXPECT_GT(got[0], without[0] - 0.01) << what;
-      EXPECT_LE(card.Flips(), 10) << what;
+      EXPECT_LE(gpu.Flips(), 10) << what;
     }
   }
 }
@@ -276,11 +276,11 @@ TEST(Feedback, WhoPausesIsHelpedOnlyAsFarAsItIsWorthIt) {
         std::tuple(2'000.0, 10'000.0, 4, false), std::tuple(1'000.0, 5'000.0, 1, false)}) {
     auto loads = ServiceAndJobs(jobs, kernel_us, 1, 0);
     loads[0].gap_us = gap_us;
-    Card card(loads);
-    Card planned(loads);
+    Gpu gpu(loads);
+    Gpu planned(loads);
     planned.corrected = false;
-    (void)card.Play(5);
-    const auto got = card.Play(115);
+    (void)gpu.Play(5);
+    const auto got = gpu.Play(115);
     const auto without = planned.Play(120);
     const double gain = got[0] - without[0];
     EXPECT_EQ(gain > 0.05, helped) << kernel_us << " us each " << gap_us;
@@ -294,11 +294,11 @@ TEST(Feedback, AServiceKeepsNobodyWhoWaitsFromItsPart) {
     auto loads = ServiceAndJobs(2, 2'000, 1, every_us);
     loads[1].kernel_us = 1'000;
     loads[1].gap_us = 60;
-    Card card(loads);
-    (void)card.Play(2);
-    const auto got = card.Play(60);
+    Gpu gpu(loads);
+    (void)gpu.Play(2);
+    const auto got = gpu.Play(60);
     EXPECT_GT(got[1], 0.30) << every_us;
-    EXPECT_LE(card.Flips(), 10) << every_us;
+    EXPECT_LE(gpu.Flips(), 10) << every_us;
   }
 }
 

@@ -312,7 +312,7 @@ TEST(PlanProperty, SlicesGiveTheShares) {
   }));
 }
 
-TEST(PlanProperty, SharesAreNoMoreThanTheCard) {
+TEST(PlanProperty, SharesAreNoMoreThanTheGpu) {
   EXPECT_TRUE(rc::check([] {
     const Case any = AnyCase();
     const auto shares = Shares(any.rules, any.members);

@@ -9,15 +9,15 @@ constexpr std::array<std::string_view, kPolicies.size()> kNames = {"fair",  "pre
                                                                    "fixed", "soft",    "native"};
 constexpr std::uint64_t kWhole = 100;
 
-Error NotHonoured(const Card& card, Policy policy, std::string_view what, Policy other) {
-  const std::string index = std::to_string(card.index);
+Error NotHonoured(const Gpu& gpu, Policy policy, std::string_view what, Policy other) {
+  const std::string index = std::to_string(gpu.index);
   return Error{Code::kConflict, 0,
                "GPU " + index + " has the compute policy " + std::string(NameOf(policy)) +
                    ", which knows no " + std::string(what),
                "leave it out, or as root: cgpu policy " + index + " " + std::string(NameOf(other))};
 }
 
-Result<> HasLeft(const Card& card, std::span<const ComputeRequest> others, std::uint64_t wanted) {
+Result<> HasLeft(const Gpu& gpu, std::span<const ComputeRequest> others, std::uint64_t wanted) {
   std::uint64_t promised = 0;
   for (const ComputeRequest& other : others) {
     promised += other.high_priority ? 0 : other.percent.value_or(1);  // 1 at the least
@@ -27,7 +27,7 @@ Result<> HasLeft(const Card& card, std::span<const ComputeRequest> others, std::
   }
   const std::uint64_t left = promised < kWhole ? kWhole - promised : 0;
   return Error{Code::kExhausted, 0,
-               "GPU " + std::to_string(card.index) + " has " + std::to_string(left) +
+               "GPU " + std::to_string(gpu.index) + " has " + std::to_string(left) +
                    " % of its compute time left, and " + std::to_string(wanted) +
                    " % were asked for",
                "ask for less, or see who has it with: cgpu ps"};
@@ -61,27 +61,27 @@ Policy ChosenBy(const ComputeRequest& first) {
   return Policy::kPreempt;
 }
 
-Result<> CanHonour(const Card& card, Policy policy, std::span<const ComputeRequest> others,
+Result<> CanHonour(const Gpu& gpu, Policy policy, std::span<const ComputeRequest> others,
                    const ComputeRequest& wanted) {
   if (wanted.weight.value_or(1) > 1 && policy != Policy::kWeight) {
-    return NotHonoured(card, policy, "weights", Policy::kWeight);
+    return NotHonoured(gpu, policy, "weights", Policy::kWeight);
   }
   if (wanted.max_percent && policy != Policy::kSoft) {
-    return NotHonoured(card, policy, "maximum beyond a percentage", Policy::kSoft);
+    return NotHonoured(gpu, policy, "maximum beyond a percentage", Policy::kSoft);
   }
   const bool percentages = policy == Policy::kFixed || policy == Policy::kSoft;
   if (wanted.percent && !percentages) {
-    return NotHonoured(card, policy, "percentages", Policy::kFixed);
+    return NotHonoured(gpu, policy, "percentages", Policy::kFixed);
   }
   if (wanted.high_priority && policy == Policy::kNative) {
-    return NotHonoured(card, policy, "priorities", Policy::kPreempt);
+    return NotHonoured(gpu, policy, "priorities", Policy::kPreempt);
   }
   // A container that asks for no percentage gets a share of what is left, which must be something;
   // one of high priority takes what it needs.
   if (!percentages || wanted.high_priority) {
     return {};
   }
-  return HasLeft(card, others, wanted.percent.value_or(1));
+  return HasLeft(gpu, others, wanted.percent.value_or(1));
 }
 
 }  // namespace cgpu::governor

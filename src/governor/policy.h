@@ -43,7 +43,7 @@ inline constexpr unsigned kMostPrioRatio = 99;
 
 // Checks whether a GPU under `policy` can give `wanted` beside what `others` were promised.
 // kConflict: the policy knows no such thing. kExhausted: too little is left. Both say what to do.
-[[nodiscard]] Result<> CanHonour(const Card& card, Policy policy,
+[[nodiscard]] Result<> CanHonour(const Gpu& gpu, Policy policy,
                                  std::span<const ComputeRequest> others,
                                  const ComputeRequest& wanted);
 

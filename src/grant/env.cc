@@ -172,7 +172,7 @@ std::string WithoutCdiNames(std::string list) {
 
 // Adds GPUs by Alibaba Cloud's rule for NVIDIA's variable beside the others: GPUs that those do not
 // name stay whole.
-Result<> AddNvidiaCards(const Environment& environment, ResourceRequest& resources) {
+Result<> AddNvidiaGpus(const Environment& environment, ResourceRequest& resources) {
   constexpr const char* kName = "NVIDIA_VISIBLE_DEVICES";
   const std::string* text = Find(environment, kName);
   for (const char* none : {"", "void", "none", "all"}) {
@@ -180,32 +180,32 @@ Result<> AddNvidiaCards(const Environment& environment, ResourceRequest& resourc
       return {};
     }
   }
-  auto cards = ParseDeviceList(WithoutCdiNames(*text));
-  if (!cards.ok()) {
-    return Naming(kName, cards.error());
+  auto gpus = ParseDeviceList(WithoutCdiNames(*text));
+  if (!gpus.ok()) {
+    return Naming(kName, gpus.error());
   }
-  if (cards->kind != GpuRequest::Kind::kDevices) {  // "nvidia.com/gpu=all"
+  if (gpus->kind != GpuRequest::Kind::kDevices) {  // "nvidia.com/gpu=all"
     return {};
   }
   if (resources.gpus.empty()) {
-    resources.gpus.push_back(std::move(*cards));
+    resources.gpus.push_back(std::move(*gpus));
   } else {
-    resources.whole = std::move(*cards);
+    resources.whole = std::move(*gpus);
   }
   return {};
 }
 
-Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
+Result<> AddGpus(const Environment& environment, ResourceRequest& resources) {
   for (const char* name : {"ALIYUN_COM_GPU_VISIBLE_DEVICES", "CGPU_DEVICES"}) {
     if (const std::string* text = Find(environment, name)) {
-      auto cards = ParseDeviceList(*text);
-      if (!cards.ok()) {
-        return Naming(name, cards.error());
+      auto gpus = ParseDeviceList(*text);
+      if (!gpus.ok()) {
+        return Naming(name, gpus.error());
       }
-      resources.gpus.push_back(std::move(*cards));
+      resources.gpus.push_back(std::move(*gpus));
     }
   }
-  return AddNvidiaCards(environment, resources);
+  return AddNvidiaGpus(environment, resources);
 }
 
 Result<> AddCompute(const Environment& environment, ComputeRequest& request) {
@@ -296,7 +296,7 @@ Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environmen
   }
   request.mode = EnvRequest::Mode::kManaged;
   CGPU_TRY(AddMemory(environment, request.resources));
-  CGPU_TRY(AddCards(environment, request.resources));
+  CGPU_TRY(AddGpus(environment, request.resources));
   CGPU_ASSIGN_OR_RETURN(request.compute, EnvWeightAndPriority(environment));
   CGPU_TRY(AddCompute(environment, request.compute));
   return request;

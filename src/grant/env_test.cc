@@ -53,9 +53,9 @@ TEST(EnvGrant, TakesAlibabaCloudsNames) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request.value().mode, Mode::kManaged);
   ASSERT_EQ(request.value().resources.memory.size(), 1U);
-  Card card;
-  card.memory_bytes = std::uint64_t{16160} << 20;
-  EXPECT_EQ(*LimitOnCard(request.value().resources.memory[0], card, 2), std::uint64_t{4309} << 20);
+  Gpu gpu;
+  gpu.memory_bytes = std::uint64_t{16160} << 20;
+  EXPECT_EQ(*LimitOnGpu(request.value().resources.memory[0], gpu, 2), std::uint64_t{4309} << 20);
   EXPECT_THAT(request.value().resources.gpus[0].devices, testing::ElementsAre("0", "1"));
   EXPECT_EQ(request->compute.weight, 3U);
   EXPECT_TRUE(request->compute.high_priority);
@@ -77,7 +77,7 @@ TEST(EnvGrant, TakesItsOwnNames) {
   EXPECT_TRUE(request->compute.high_priority);
 }
 
-TEST(EnvGrant, TakesNvidiasListOfCards) {
+TEST(EnvGrant, TakesNvidiasListOfGpus) {
   for (const char* all : {"all", "void", "none", "", "nvidia.com/gpu=all"}) {
     const auto request = EnvGrant({{"CGPU_MEM", "1G"}, {"NVIDIA_VISIBLE_DEVICES", all}});
     ASSERT_TRUE(request.ok()) << all;
@@ -94,7 +94,7 @@ TEST(EnvGrant, TakesNvidiasListOfCards) {
   EXPECT_EQ((*EnvGrant({{"NVIDIA_VISIBLE_DEVICES", "0"}})).mode, Mode::kUnmanaged);
 }
 
-TEST(EnvGrant, CardsThatOnlyNvidiasVariableNamesAreWhole) {
+TEST(EnvGrant, GpusThatOnlyNvidiasVariableNamesAreWhole) {
   for (const char* name : {"ALIYUN_COM_GPU_VISIBLE_DEVICES", "CGPU_DEVICES"}) {
     const auto request =
         EnvGrant({{"CGPU_MEM", "1G"}, {name, "2"}, {"NVIDIA_VISIBLE_DEVICES", "0,1,2"}});
@@ -115,9 +115,9 @@ TEST(EnvGrant, KeepsBothFamiliesSoThatTheyCanBeCompared) {
                                  {"ALIYUN_COM_GPU_SCHD_WEIGHT", "2"},
                                  {"CGPU_WEIGHT", "2"}});
   ASSERT_TRUE(request.ok());
-  Card card;
-  card.memory_bytes = std::uint64_t{16160} << 20;
-  EXPECT_EQ(MakeGrant(request.value().resources, {card}, {{}}).error().code, Code::kConflict);
+  Gpu gpu;
+  gpu.memory_bytes = std::uint64_t{16160} << 20;
+  EXPECT_EQ(MakeGrant(request.value().resources, {gpu}, {{}}).error().code, Code::kConflict);
 }
 
 TEST(EnvGrant, RefusesWrongValuesAndNamesTheVariable) {

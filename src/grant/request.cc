@@ -12,7 +12,7 @@ namespace {
 // Most MiB: far above any GPU, and small enough that its bytes fit into 64 bits.
 constexpr std::uint64_t kMaxMib = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxUnits = 1'000'000;
-constexpr std::uint64_t kMaxCards = 4096;
+constexpr std::uint64_t kMaxGpus = 4096;
 
 struct Suffix {
   std::string_view text;  // lower case
@@ -215,7 +215,7 @@ Result<GpuRequest> ParseDeviceList(std::string_view text) {
     if (!plain || device.front() == '-') {
       return Invalid(Quote(device) + " is neither a GPU's index nor its UUID", kHint);
     }
-    if (request.devices.size() == kMaxCards) {
+    if (request.devices.size() == kMaxGpus) {
       return Invalid("the list of GPUs is too long", kHint);
     }
     request.devices.emplace_back(device);
@@ -241,7 +241,7 @@ Result<GpuRequest> ParseGpus(std::string_view text) {
   if (text.find('=') != std::string_view::npos) {
     return Invalid("--gpus " + Quote(text) + " is not understood", kHint);
   }
-  auto count = ParseNumber(text, "the number of GPUs", 1, kMaxCards);
+  auto count = ParseNumber(text, "the number of GPUs", 1, kMaxGpus);
   if (!count.ok()) {
     Error error = count.error();
     error.hint = kHint;

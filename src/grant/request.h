@@ -17,13 +17,13 @@ namespace cgpu {
 // Memory per GPU, except kUnits, which is a total.
 struct MemoryRequest {
   enum class Kind {
-    kWholeCard,
+    kWholeGpu,
     kMib,       // `value` MiB
     kPercent,   // `value` % of the GPU's MiB, 1 to 100
     kUnits,     // `value` units in total, evenly over the GPUs
     kFraction,  // `value` of `of` equal parts of the GPU
   };
-  Kind kind = Kind::kWholeCard;
+  Kind kind = Kind::kWholeGpu;
   std::uint64_t value = 0;
   std::uint64_t of = 0;
 };

@@ -26,8 +26,8 @@ void AddFrom(const Reservation& reservation, ContainerStatus& status) {
   status.origin = reservation.origin;
   status.isolated = reservation.isolated;
   status.compute = reservation.compute;
-  for (std::size_t i = 0; i < std::min(status.cards.size(), reservation.cards.size()); ++i) {
-    status.cards[i].reserved_bytes = reservation.cards[i].limit_bytes;
+  for (std::size_t i = 0; i < std::min(status.gpus.size(), reservation.gpus.size()); ++i) {
+    status.gpus[i].reserved_bytes = reservation.gpus[i].limit_bytes;
   }
 }
 
@@ -36,14 +36,14 @@ ContainerStatus StatusFrom(const Reservation& reservation) {
   ContainerStatus status;
   status.state = kUnresponsive;
   status.since = reservation.since;
-  for (std::size_t i = 0; i < reservation.cards.size(); ++i) {
-    const CardGrant& grant = reservation.cards[i];
-    CardStatus card;
-    card.uuid = grant.card.uuid;
-    card.index = static_cast<unsigned>(i);
-    card.host_index = grant.card.index;
-    card.limit_bytes = grant.limit_bytes;
-    status.cards.push_back(card);
+  for (std::size_t i = 0; i < reservation.gpus.size(); ++i) {
+    const GpuGrant& grant = reservation.gpus[i];
+    GpuStatus gpu;
+    gpu.uuid = grant.gpu.uuid;
+    gpu.index = static_cast<unsigned>(i);
+    gpu.host_index = grant.gpu.index;
+    gpu.limit_bytes = grant.limit_bytes;
+    status.gpus.push_back(gpu);
   }
   AddFrom(reservation, status);
   return status;
@@ -56,11 +56,11 @@ Result<ContainerStatus> StatusIn(const Result<std::string>& answer) {
 // Adds what the shim said about the processes on each GPU. No answer, or that of an earlier
 // version, leaves them out.
 void AddProcesses(std::span<const Result<std::string>> answers, ContainerStatus& status) {
-  for (std::size_t i = 0; i < std::min(status.cards.size(), answers.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(status.gpus.size(), answers.size()); ++i) {
     auto memory =
-        answers[i].ok() ? DecodeCardMemory(*answers[i]) : Result<CardMemory>(answers[i].error());
+        answers[i].ok() ? DecodeGpuMemory(*answers[i]) : Result<GpuMemory>(answers[i].error());
     if (memory.ok()) {
-      status.cards[i].processes = std::move(memory->processes);
+      status.gpus[i].processes = std::move(memory->processes);
     }
   }
 }
@@ -73,9 +73,9 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   std::vector<Question> questions;
   for (const Reservation& reservation : reservations) {
     questions.push_back({reservation.id});
-    for (const CardGrant& grant : reservation.cards) {
+    for (const GpuGrant& grant : reservation.gpus) {
       if (processes) {
-        questions.push_back({reservation.id, {AdminRequest::Kind::kMemory, grant.card.uuid, 0}});
+        questions.push_back({reservation.id, {AdminRequest::Kind::kMemory, grant.gpu.uuid, 0}});
       }
     }
   }
@@ -83,7 +83,7 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   std::span<const Result<std::string>> rest(answers);
   for (const Reservation& reservation : reservations) {
     auto status = StatusIn(rest.front());
-    const std::size_t more = processes ? reservation.cards.size() : 0;
+    const std::size_t more = processes ? reservation.gpus.size() : 0;
     if (status.ok()) {
       AddFrom(reservation, *status);
       AddProcesses(rest.subspan(1, more), *status);
@@ -101,7 +101,7 @@ std::vector<ContainerStatus> List(const Registry& registry, const std::vector<Re
   std::size_t first = 0;
   std::size_t questions = 0;
   for (std::size_t i = 0; i < live.size(); ++i) {
-    const std::size_t more = 1 + (processes ? live[i].cards.size() : 0);
+    const std::size_t more = 1 + (processes ? live[i].gpus.size() : 0);
     if (questions + more > kAskedAtOnce) {
       AppendStatuses(registry, std::span(live).subspan(first, i - first), processes, containers);
       first = i;
@@ -114,11 +114,11 @@ std::vector<ContainerStatus> List(const Registry& registry, const std::vector<Re
 }
 
 // Returns the places in the container's grant that the change is for.
-Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
-                                             const std::string& gpu) {
-  std::vector<Card> inside;
-  for (const CardGrant& grant : reservation.cards) {
-    inside.push_back(grant.card);
+Result<std::vector<std::size_t>> ChosenGpus(const Reservation& reservation,
+                                            const std::string& gpu) {
+  std::vector<Gpu> inside;
+  for (const GpuGrant& grant : reservation.gpus) {
+    inside.push_back(grant.gpu);
     inside.back().index = static_cast<unsigned>(inside.size() - 1);
   }
   GpuRequest request;
@@ -126,15 +126,15 @@ Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
     request.kind = GpuRequest::Kind::kDevices;
     request.devices = {gpu};
   }
-  const auto selected = SelectCards(request, inside);
+  const auto selected = SelectGpus(request, inside);
   if (!selected.ok()) {
     Error error = selected.error();
     error.hint = "--gpu counts the container's own GPUs from 0; see `cgpu ps`";
     return error;
   }
   std::vector<std::size_t> chosen;
-  for (const Card& card : selected.value()) {
-    chosen.push_back(card.index);
+  for (const Gpu& one : selected.value()) {
+    chosen.push_back(one.index);
   }
   return chosen;
 }
@@ -143,9 +143,9 @@ Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
 Result<Reservation> Changed(Reservation reservation, const std::vector<std::size_t>& chosen,
                             const MemoryRequest& memory, const std::vector<Reservation>& live) {
   for (const std::size_t i : chosen) {
-    CardGrant& grant = reservation.cards[i];
-    CGPU_ASSIGN_OR_RETURN(const auto limit, LimitOnCard(memory, grant.card, chosen.size()));
-    CGPU_TRY(FitsOnCard(grant.card, CardUses({grant.card}, live, reservation.id)[0].bytes, limit));
+    GpuGrant& grant = reservation.gpus[i];
+    CGPU_ASSIGN_OR_RETURN(const auto limit, LimitOnGpu(memory, grant.gpu, chosen.size()));
+    CGPU_TRY(FitsOnGpu(grant.gpu, GpuUses({grant.gpu}, live, reservation.id)[0].bytes, limit));
     grant.limit_bytes = limit;
   }
   return reservation;
@@ -156,13 +156,13 @@ Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reserva
                const Reservation& after, const std::vector<std::size_t>& chosen) {
   Reservation during = after;
   for (const std::size_t i : chosen) {
-    during.cards[i].limit_bytes = std::max(before.cards[i].limit_bytes, after.cards[i].limit_bytes);
+    during.gpus[i].limit_bytes = std::max(before.gpus[i].limit_bytes, after.gpus[i].limit_bytes);
   }
   CGPU_TRY(registry.Update(lock, during));
   Reservation done = before;
   for (const std::size_t i : chosen) {
     const auto answer = registry.Ask(
-        after.id, {AdminRequest::Kind::kSet, after.cards[i].card.uuid, after.cards[i].limit_bytes});
+        after.id, {AdminRequest::Kind::kSet, after.gpus[i].gpu.uuid, after.gpus[i].limit_bytes});
     const Result<> outcome = answer.ok() ? DecodeOutcome(answer.value()) : answer.error();
     if (!outcome.ok()) {
       // Silence leaves open which limit holds, so the larger one stays reserved.
@@ -172,7 +172,7 @@ Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reserva
       }
       return outcome.error();
     }
-    done.cards[i].limit_bytes = after.cards[i].limit_bytes;
+    done.gpus[i].limit_bytes = after.gpus[i].limit_bytes;
   }
   return {};
 }
@@ -182,11 +182,11 @@ Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reserva
 // says what is held.
 Reservation Settled(const Reservation& before, Reservation after,
                     const Result<ContainerStatus>& status) {
-  for (std::size_t i = 0; i < after.cards.size(); ++i) {
-    const std::uint64_t held = status.ok() && i < status.value().cards.size()
-                                   ? status.value().cards[i].used_bytes
-                                   : before.cards[i].limit_bytes;
-    after.cards[i].limit_bytes = std::max(after.cards[i].limit_bytes, held);
+  for (std::size_t i = 0; i < after.gpus.size(); ++i) {
+    const std::uint64_t held = status.ok() && i < status.value().gpus.size()
+                                   ? status.value().gpus[i].used_bytes
+                                   : before.gpus[i].limit_bytes;
+    after.gpus[i].limit_bytes = std::max(after.gpus[i].limit_bytes, held);
   }
   return after;
 }
@@ -196,10 +196,10 @@ void NoteMemorySet(const ContainerStatus& was, const Reservation& after,
                    const std::vector<std::size_t>& chosen) {
   for (const std::size_t i : chosen) {
     EventFields fields = NamesOf(after);
-    fields["gpu"] = std::to_string(after.cards[i].card.index);
-    fields["uuid"] = after.cards[i].card.uuid;
-    fields["from_bytes"] = i < was.cards.size() ? was.cards[i].limit_bytes : std::uint64_t{0};
-    fields["to_bytes"] = after.cards[i].limit_bytes;
+    fields["gpu"] = std::to_string(after.gpus[i].gpu.index);
+    fields["uuid"] = after.gpus[i].gpu.uuid;
+    fields["from_bytes"] = i < was.gpus.size() ? was.gpus[i].limit_bytes : std::uint64_t{0};
+    fields["to_bytes"] = after.gpus[i].limit_bytes;
     NoteEvent(events::kMemorySet, std::move(fields));
   }
 }
@@ -221,7 +221,7 @@ Result<std::vector<ContainerStatus>> ListWithProcesses(const Registry& registry)
   return List(registry, live, true);
 }
 
-Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {
+Result<std::vector<GpuStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
   CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(change.container, live));
@@ -231,22 +231,21 @@ Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const Mem
                  "container " + before.name + " shares its GPUs without limits",
                  "`mode: share` of this node says so: there is no limit to change"};
   }
-  CGPU_ASSIGN_OR_RETURN(const auto chosen, ChosenCards(before, change.gpu));
+  CGPU_ASSIGN_OR_RETURN(const auto chosen, ChosenGpus(before, change.gpu));
   CGPU_ASSIGN_OR_RETURN(const auto after, Changed(before, chosen, change.memory, live));
   const auto was = StatusIn(registry.Ask(before.id, AdminRequest{}));
   CGPU_TRY(Apply(registry, lock, before, after, chosen));
   const auto status = StatusIn(registry.Ask(before.id, AdminRequest{}));
   NoteMemorySet(was.ok() ? *was : StatusFrom(before), after, chosen);
   CGPU_TRY(registry.Update(lock, Settled(before, after, status)));
-  std::vector<CardStatus> cards;
+  std::vector<GpuStatus> gpus;
   for (const std::size_t i : chosen) {
-    const std::vector<CardStatus>& now =
-        status.ok() ? status.value().cards : StatusFrom(after).cards;
+    const std::vector<GpuStatus>& now = status.ok() ? status.value().gpus : StatusFrom(after).gpus;
     if (i < now.size()) {
-      cards.push_back(now[i]);
+      gpus.push_back(now[i]);
     }
   }
-  return cards;
+  return gpus;
 }
 
 }  // namespace cgpu

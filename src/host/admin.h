@@ -35,8 +35,8 @@ struct MemoryChange {
 // until the limit is set again. Returns the changed GPUs as they are then. kNotFound: the container
 // or the GPU is unknown or has ended. kExhausted: it does not fit. kUnsupported: the container is
 // not held to a limit.
-[[nodiscard]] Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry,
-                                                           const MemoryChange& change);
+[[nodiscard]] Result<std::vector<GpuStatus>> ChangeMemory(const Registry& registry,
+                                                          const MemoryChange& change);
 
 }  // namespace cgpu
 

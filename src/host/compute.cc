@@ -13,12 +13,12 @@ namespace cgpu {
 namespace {
 
 // Returns what the others that live on the GPU were promised, without the one of that id.
-std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reservation>& live,
+std::vector<ComputeRequest> OthersOn(const Gpu& gpu, const std::vector<Reservation>& live,
                                      std::string_view except) {
   std::vector<ComputeRequest> others;
   for (const Reservation& reservation : live) {
     const bool there = std::ranges::any_of(
-        reservation.cards, [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
+        reservation.gpus, [&](const GpuGrant& grant) { return grant.gpu.uuid == gpu.uuid; });
     if (there && reservation.isolated && reservation.id != except) {
       others.push_back(reservation.compute);
     }
@@ -32,15 +32,15 @@ bool ChoosesNothing(const std::vector<ComputeRequest>& requests) {
   });
 }
 
-Result<> HonoursAll(const Card& card, governor::Policy policy,
+Result<> HonoursAll(const Gpu& gpu, governor::Policy policy,
                     const std::vector<ComputeRequest>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto honoured = governor::CanHonour(card, policy, std::span(all).first(i), all[i]);
+    const auto honoured = governor::CanHonour(gpu, policy, std::span(all).first(i), all[i]);
     if (honoured.ok()) {
       continue;
     }
     Error error = honoured.error();
-    error.what = "a container on GPU " + std::to_string(card.index) +
+    error.what = "a container on GPU " + std::to_string(gpu.index) +
                  " was promised what the policy " + std::string(NameOf(policy)) +
                  " cannot give: " + error.what;
     error.hint = "see which with `cgpu ps -v`; change it with `cgpu set`, or end it";
@@ -50,14 +50,14 @@ Result<> HonoursAll(const Card& card, governor::Policy policy,
 }
 
 // Sets the settings if their policy can give what the GPU's containers were promised.
-Result<> SetHonoured(const Registry& registry, const RegistryLock& lock, const Card& card,
-                     const CardSettings& settings) {
+Result<> SetHonoured(const Registry& registry, const RegistryLock& lock, const Gpu& gpu,
+                     const GpuSettings& settings) {
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
-  CGPU_TRY(HonoursAll(card, settings.PolicyNow(), OthersOn(card, live, {})));
-  return registry.SetCard(lock, card.uuid, settings);
+  CGPU_TRY(HonoursAll(gpu, settings.PolicyNow(), OthersOn(gpu, live, {})));
+  return registry.SetGpu(lock, gpu.uuid, settings);
 }
 
-std::string SentenceOf(const CardSettings& settings) {
+std::string SentenceOf(const GpuSettings& settings) {
   std::string text(NameOf(settings.PolicyNow()));
   if (settings.max_inst) {
     text += ", max-inst " + std::to_string(*settings.max_inst);
@@ -68,9 +68,9 @@ std::string SentenceOf(const CardSettings& settings) {
   return text;
 }
 
-void NotePolicySet(const Card& card, const CardSettings& before, const CardSettings& after) {
-  NoteEvent(events::kPolicySet, {{"gpu", std::to_string(card.index)},
-                                 {"uuid", card.uuid},
+void NotePolicySet(const Gpu& gpu, const GpuSettings& before, const GpuSettings& after) {
+  NoteEvent(events::kPolicySet, {{"gpu", std::to_string(gpu.index)},
+                                 {"uuid", gpu.uuid},
                                  {"from", SentenceOf(before)},
                                  {"to", SentenceOf(after)}});
 }
@@ -78,41 +78,41 @@ void NotePolicySet(const Card& card, const CardSettings& before, const CardSetti
 }  // namespace
 
 Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
-                      const std::vector<CardGrant>& cards, const std::vector<Reservation>& live,
+                      const std::vector<GpuGrant>& gpus, const std::vector<Reservation>& live,
                       const ComputeRequest& wanted) {
-  std::vector<std::pair<std::string, CardSettings>> chosen;
-  for (const CardGrant& grant : cards) {
-    CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.card.uuid));
-    const auto others = OthersOn(grant.card, live, {});
+  std::vector<std::pair<std::string, GpuSettings>> chosen;
+  for (const GpuGrant& grant : gpus) {
+    CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.gpu.uuid));
+    const auto others = OthersOn(grant.gpu, live, {});
     const bool may_choose = others.empty() || (ChoosesNothing(others) && !ChoosesNothing({wanted}));
     if (may_choose && settings.chosen != governor::ChosenBy(wanted)) {
       settings.chosen = governor::ChosenBy(wanted);
-      chosen.emplace_back(grant.card.uuid, settings);
+      chosen.emplace_back(grant.gpu.uuid, settings);
     }
-    CGPU_TRY(governor::CanHonour(grant.card, settings.PolicyNow(), others, wanted));
+    CGPU_TRY(governor::CanHonour(grant.gpu, settings.PolicyNow(), others, wanted));
   }
   for (const auto& [uuid, settings] : chosen) {
-    CGPU_TRY(registry.SetCard(lock, uuid, settings));
+    CGPU_TRY(registry.SetGpu(lock, uuid, settings));
   }
   return {};
 }
 
-Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,
-                                             const std::vector<Card>& cards) {
+Result<std::vector<GpuSettings>> SettingsOf(const Registry& registry,
+                                            const std::vector<Gpu>& gpus) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  std::vector<CardSettings> all;
-  for (const Card& card : cards) {
-    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, card.uuid));
+  std::vector<GpuSettings> all;
+  for (const Gpu& gpu : gpus) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, gpu.uuid));
     all.push_back(settings);
   }
   return all;
 }
 
-Result<> ChangeCard(const Registry& registry, const Card& card, const SavedSettings& change,
-                    const std::string& saved) {
+Result<> ChangeGpu(const Registry& registry, const Gpu& gpu, const SavedSettings& change,
+                   const std::string& saved) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, card.uuid));
-  CardSettings settings = before;
+  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, gpu.uuid));
+  GpuSettings settings = before;
   settings.policy = change.policy.value_or(settings.policy);
   settings.max_inst = change.max_inst ? change.max_inst : settings.max_inst;
   settings.prio_ratio = change.prio_ratio ? change.prio_ratio : settings.prio_ratio;
@@ -120,39 +120,38 @@ Result<> ChangeCard(const Registry& registry, const Card& card, const SavedSetti
   if (!saved.empty()) {
     CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
   }
-  CGPU_TRY(SetHonoured(registry, lock, card, settings));
-  NotePolicySet(card, before, settings);
+  CGPU_TRY(SetHonoured(registry, lock, gpu, settings));
+  NotePolicySet(gpu, before, settings);
   if (saved.empty()) {
     return {};
   }
-  kept[card.uuid] = Merged(kept[card.uuid], change);
+  kept[gpu.uuid] = Merged(kept[gpu.uuid], change);
   return WriteSaved(saved, kept);
 }
 
-Result<> ResetCard(const Registry& registry, const Card& card,
-                   std::optional<governor::Policy> configured, const std::string& saved) {
+Result<> ResetGpu(const Registry& registry, const Gpu& gpu,
+                  std::optional<governor::Policy> configured, const std::string& saved) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, card.uuid));
-  CardSettings settings;
+  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, gpu.uuid));
+  GpuSettings settings;
   settings.policy = configured;
   settings.chosen = before.chosen;
   SavedByGpu kept;
   if (!saved.empty()) {
     CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
   }
-  CGPU_TRY(SetHonoured(registry, lock, card, settings));
-  NotePolicySet(card, before, settings);
-  return kept.erase(card.uuid) == 0 ? Result<>() : WriteSaved(saved, kept);
+  CGPU_TRY(SetHonoured(registry, lock, gpu, settings));
+  NotePolicySet(gpu, before, settings);
+  return kept.erase(gpu.uuid) == 0 ? Result<>() : WriteSaved(saved, kept);
 }
 
-Result<> RestoreCard(const Registry& registry, const std::string& uuid,
-                     const SavedSettings& saved) {
+Result<> RestoreGpu(const Registry& registry, const std::string& uuid, const SavedSettings& saved) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
   settings.policy = settings.policy ? settings.policy : saved.policy.value_or(std::nullopt);
   settings.max_inst = settings.max_inst ? settings.max_inst : saved.max_inst;
   settings.prio_ratio = settings.prio_ratio ? settings.prio_ratio : saved.prio_ratio;
-  return registry.SetCard(lock, uuid, settings);
+  return registry.SetGpu(lock, uuid, settings);
 }
 
 Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
@@ -168,7 +167,7 @@ Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
                  "set it with: cgpu policy"};
   }
   settings.policy = policy;
-  return registry.SetCard(lock, uuid, settings);
+  return registry.SetGpu(lock, uuid, settings);
 }
 
 Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChange& change) {
@@ -185,10 +184,10 @@ Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChan
     return Error{Code::kInvalid, 0, "its maximum would be less than what it is guaranteed",
                  "give both: --compute and --compute-max"};
   }
-  for (const CardGrant& grant : after.cards) {
-    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, grant.card.uuid));
-    CGPU_TRY(governor::CanHonour(grant.card, settings.PolicyNow(),
-                                 OthersOn(grant.card, live, after.id), compute));
+  for (const GpuGrant& grant : after.gpus) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, grant.gpu.uuid));
+    CGPU_TRY(governor::CanHonour(grant.gpu, settings.PolicyNow(),
+                                 OthersOn(grant.gpu, live, after.id), compute));
   }
   CGPU_TRY(registry.Update(lock, after));
   EventFields fields = NamesOf(after);

@@ -16,34 +16,34 @@
 
 namespace cgpu {
 
-// Checks whether each of `cards` can give `wanted` beside what `live` containers were promised;
+// Checks whether each of `gpus` can give `wanted` beside what `live` containers were promised;
 // errors as CanHonour(). For a GPU whose containers were promised nothing, it writes down the
-// policy that this request chooses, which counts as long as none was set (CardSettings).
+// policy that this request chooses, which counts as long as none was set (GpuSettings).
 [[nodiscard]] Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
-                                    const std::vector<CardGrant>& cards,
+                                    const std::vector<GpuGrant>& gpus,
                                     const std::vector<Reservation>& live,
                                     const ComputeRequest& wanted);
 
-// Returns the settings of `cards`, in their order.
-[[nodiscard]] Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,
-                                                           const std::vector<Card>& cards);
+// Returns the settings of `gpus`, in their order.
+[[nodiscard]] Result<std::vector<GpuSettings>> SettingsOf(const Registry& registry,
+                                                          const std::vector<Gpu>& gpus);
 
 // Sets this for a GPU from now on, also for the containers that are there, and saves it in the file
 // `saved` (none if empty). The policy "auto": what the GPU's first container has chosen. A max_inst
 // below the number of present slices ends none. kConflict or kExhausted: a container was promised
 // what the policy cannot honour.
-[[nodiscard]] Result<> ChangeCard(const Registry& registry, const Card& card,
-                                  const SavedSettings& change, const std::string& saved);
+[[nodiscard]] Result<> ChangeGpu(const Registry& registry, const Gpu& gpu,
+                                 const SavedSettings& change, const std::string& saved);
 
-// Forgets all that ChangeCard() has set for a GPU. From now on `configured` holds, the policy of
-// the host's settings, if any. Errors as ChangeCard().
-[[nodiscard]] Result<> ResetCard(const Registry& registry, const Card& card,
-                                 std::optional<governor::Policy> configured,
-                                 const std::string& saved);
+// Forgets all that ChangeGpu() has set for a GPU. From now on `configured` holds, the policy of
+// the host's settings, if any. Errors as ChangeGpu().
+[[nodiscard]] Result<> ResetGpu(const Registry& registry, const Gpu& gpu,
+                                std::optional<governor::Policy> configured,
+                                const std::string& saved);
 
 // Sets what was saved for a GPU, except what was set since the host booted.
-[[nodiscard]] Result<> RestoreCard(const Registry& registry, const std::string& uuid,
-                                   const SavedSettings& saved);
+[[nodiscard]] Result<> RestoreGpu(const Registry& registry, const std::string& uuid,
+                                  const SavedSettings& saved);
 
 // Sets the policy of the host's settings if none was set since the host booted. kConflict: another
 // one was set, and holds.

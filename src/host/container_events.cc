@@ -15,13 +15,13 @@ EventFields NamesOf(const Reservation& reservation) {
 EventFields StartedFields(const Reservation& reservation) {
   EventFields fields = NamesOf(reservation);
   std::string gpus;
-  for (const CardGrant& card : reservation.cards) {
-    gpus += (gpus.empty() ? "" : ",") + std::to_string(card.card.index);
-    fields["memory_bytes"] = card.limit_bytes;
+  for (const GpuGrant& gpu : reservation.gpus) {
+    gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu.gpu.index);
+    fields["memory_bytes"] = gpu.limit_bytes;
   }
   fields["gpu"] = gpus;
-  if (reservation.cards.size() == 1) {
-    fields["uuid"] = reservation.cards.front().card.uuid;
+  if (reservation.gpus.size() == 1) {
+    fields["uuid"] = reservation.gpus.front().gpu.uuid;
   }
   if (reservation.compute != ComputeRequest{}) {
     fields["compute"] = SentenceOf(reservation.compute);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu {
 namespace {
@@ -97,16 +97,16 @@ void HealthWatch::ReportChanges() {
   }
 }
 
-HealthWatch::Ask AskerOf(const Node& node, const Card& card) {
+HealthWatch::Ask AskerOf(const Node& node, const Gpu& gpu) {
   const auto session = std::make_shared<std::optional<rmclient::Session>>();
-  return [session, paths = PathsOf(node), minor = card.minor] {
+  return [session, paths = PathsOf(node), minor = gpu.minor] {
     if (!session->has_value()) {
       if (auto opened = rmclient::OpenSession(paths, minor); opened.ok()) {
         *session = *std::move(opened);
       }
     }
     const bool answers =
-        session->has_value() && rmclient::AskForTime((*session)->client, (*session)->card).ok();
+        session->has_value() && rmclient::AskForTime((*session)->client, (*session)->gpu).ok();
     if (!answers) {
       session->reset();
     }

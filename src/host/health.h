@@ -45,7 +45,7 @@ class HealthWatch {
 // Returns what asks this GPU of the node. It keeps the GPU open while the GPU answers, since a GPU
 // that nobody has open may have to start for each question; and lets go of it when it does not, so
 // that it can be reset.
-[[nodiscard]] HealthWatch::Ask AskerOf(const Node& node, const Card& card);
+[[nodiscard]] HealthWatch::Ask AskerOf(const Node& node, const Gpu& gpu);
 
 }  // namespace cgpu
 

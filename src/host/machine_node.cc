@@ -12,8 +12,8 @@
 
 #include "base/file.h"
 #include "rm/abi.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu {
 namespace {
@@ -22,7 +22,7 @@ constexpr char kElse[] = ", or name a simulated node with --node";
 
 // Greatest device minor of a GPU: NVIDIA/open-gpu-kernel-modules 550.163.01
 // kernel-open/common/inc/nv-chardev-numbers.h NV_MINOR_DEVICE_NUMBER_REGULAR_MAX.
-constexpr unsigned kMaxCardMinor = 247;
+constexpr unsigned kMaxGpuMinor = 247;
 constexpr unsigned kCtlMinor = 255;  // NV_MINOR_DEVICE_NUMBER_CONTROL_DEVICE
 
 // Returns the version text of the loaded driver; nullopt: none is loaded.
@@ -64,7 +64,7 @@ std::optional<NodeDevice> DeviceAt(const Machine& machine, const std::string& na
 }
 
 // Returns N of "nvidia<N>".
-std::optional<unsigned> CardMinorOf(std::string_view name) {
+std::optional<unsigned> GpuMinorOf(std::string_view name) {
   constexpr std::string_view kPrefix = "nvidia";
   if (!name.starts_with(kPrefix)) {
     return std::nullopt;
@@ -73,8 +73,8 @@ std::optional<unsigned> CardMinorOf(std::string_view name) {
   unsigned number = 0;
   const auto [tail, ec] = std::from_chars(name.data(), name.data() + name.size(), number);
   const bool whole = ec == std::errc() && tail == name.data() + name.size();
-  return whole && number <= kMaxCardMinor && name == std::to_string(number) ? std::optional(number)
-                                                                            : std::nullopt;
+  return whole && number <= kMaxGpuMinor && name == std::to_string(number) ? std::optional(number)
+                                                                           : std::nullopt;
 }
 
 struct CloseDir {
@@ -84,13 +84,13 @@ struct CloseDir {
 // Returns all nvidia<N> that are what their names say, in order of minor. The driver's own
 // libraries would not use another file under such a name, and a shim refuses a file that it was not
 // told of.
-std::vector<NodeDevice> CardDevices(const Machine& machine, const NodeFile& ctl) {
+std::vector<NodeDevice> GpuDevices(const Machine& machine, const NodeFile& ctl) {
   std::vector<NodeDevice> devices;
   const std::unique_ptr<DIR, CloseDir> dir(opendir((machine.root + "/dev").c_str()));
   // readdir is safe on a stream that no other thread uses.
   while (const dirent* entry =
              dir ? readdir(dir.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe)
-    const auto number = CardMinorOf(entry->d_name);
+    const auto number = GpuMinorOf(entry->d_name);
     auto device = number ? DeviceAt(machine, entry->d_name, NodeFile::Kind::kGpu) : std::nullopt;
     if (device && device->file.minor == *number && device->file.dev_major == ctl.dev_major) {
       devices.push_back(std::move(*device));
@@ -125,7 +125,7 @@ Result<std::vector<NodeDevice>> FindDevices(const Machine& machine, const std::s
                      std::to_string(ctl->file.dev_minor) + ", not 255",
                  "remove it, and run nvidia-smi once as root, which makes it anew"};
   }
-  std::vector<NodeDevice> devices = CardDevices(machine, ctl->file);
+  std::vector<NodeDevice> devices = GpuDevices(machine, ctl->file);
   devices.insert(devices.begin(), std::move(*ctl));
   if (auto uvm = DeviceAt(machine, "nvidia-uvm", NodeFile::Kind::kUvm)) {
     devices.push_back(std::move(*uvm));
@@ -154,9 +154,9 @@ Error Explain(Error error, const std::string& version) {
   return error;
 }
 
-bool HasFileFor(const std::vector<NodeDevice>& devices, const Card& card) {
+bool HasFileFor(const std::vector<NodeDevice>& devices, const Gpu& gpu) {
   return std::ranges::any_of(devices, [&](const NodeDevice& device) {
-    return device.file.kind == NodeFile::Kind::kGpu && device.file.minor == card.minor;
+    return device.file.kind == NodeFile::Kind::kGpu && device.file.minor == gpu.minor;
   });
 }
 
@@ -184,24 +184,24 @@ Error NoCards(const std::vector<NodeDevice>& devices, const std::string& version
 
 Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths) {
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
-  CGPU_ASSIGN_OR_RETURN(const auto cards, rmclient::OpenCards(client));
+  CGPU_ASSIGN_OR_RETURN(const auto gpus, rmclient::OpenGpus(client));
   DriverAnswer answer;
   answer.version = client.driver_version();
-  for (const rmclient::Card& open : cards) {
+  for (const rmclient::Gpu& open : gpus) {
     const auto memory = rmclient::ReadFbInfo(client, open);
     if (!memory.ok() && memory.error().code == Code::kUnavailable) {
       continue;
     }
     CGPU_TRY(memory);
-    Card card;
-    card.index = open.index;
-    card.uuid = open.uuid;
-    card.bdf = open.bdf;
-    card.minor = open.minor;
-    card.gpu_id = open.gpu_id;
-    card.model = open.name;
-    card.memory_bytes = memory->total;
-    answer.cards.push_back(std::move(card));
+    Gpu gpu;
+    gpu.index = open.index;
+    gpu.uuid = open.uuid;
+    gpu.bdf = open.bdf;
+    gpu.minor = open.minor;
+    gpu.gpu_id = open.gpu_id;
+    gpu.model = open.name;
+    gpu.memory_bytes = memory->total;
+    answer.gpus.push_back(std::move(gpu));
   }
   return answer;
 }
@@ -234,18 +234,18 @@ Result<std::optional<Node>> FindMachineNode(const Machine& machine) {
   if (!answer.ok()) {
     return Explain(answer.error(), version);
   }
-  std::erase_if(answer->cards, [&](const Card& card) { return !HasFileFor(devices, card); });
-  if (answer->cards.empty()) {
+  std::erase_if(answer->gpus, [&](const Gpu& gpu) { return !HasFileFor(devices, gpu); });
+  if (answer->gpus.empty()) {
     return NoCards(devices, version);
   }
   Node node;
   node.driver = answer->version;  // the driver's own word, by which its calls are read
   node.devices = std::move(devices);
-  node.cards = std::move(answer->cards);
+  node.gpus = std::move(answer->gpus);
   node.proc_source = machine.root + "/proc/driver/nvidia";
   node.pci_source = machine.root + "/sys/bus/pci";
-  for (unsigned index = 0; Card & card : node.cards) {
-    card.index = index++;
+  for (unsigned index = 0; Gpu & gpu : node.gpus) {
+    gpu.index = index++;
   }
   return std::optional(std::move(node));
 }

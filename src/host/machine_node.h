@@ -17,7 +17,7 @@ namespace cgpu {
 // A driver's answer about itself.
 struct DriverAnswer {
   std::string version;
-  std::vector<Card> cards;  // in order of bus address; index counts them from 0
+  std::vector<Gpu> gpus;  // in order of bus address; index counts them from 0
 };
 using AskDriver = std::function<Result<DriverAnswer>(const rmclient::DevicePaths&)>;
 

@@ -37,16 +37,16 @@ TEST(VersionIn, FindsTheReleaseAmongOtherWords) {
   EXPECT_EQ(VersionIn(""), "");
 }
 
-Card CardAt(unsigned index, unsigned minor) {
-  Card card;
-  card.index = index;
-  card.minor = minor;
-  card.uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(minor);
-  card.bdf = "0000:0" + std::to_string(minor) + ":00.0";
-  card.gpu_id = 0x100 * (minor + 1);
-  card.model = "Some Card";
-  card.memory_bytes = std::uint64_t{16160} << 20;
-  return card;
+Gpu GpuAt(unsigned index, unsigned minor) {
+  Gpu gpu;
+  gpu.index = index;
+  gpu.minor = minor;
+  gpu.uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(minor);
+  gpu.bdf = "0000:0" + std::to_string(minor) + ":00.0";
+  gpu.gpu_id = 0x100 * (minor + 1);
+  gpu.model = "Some Card";
+  gpu.memory_bytes = std::uint64_t{16160} << 20;
+  return gpu;
 }
 
 // A host in a temporary folder, with device nodes that no driver is behind.
@@ -82,7 +82,7 @@ class MachineNodeTest : public testing::Test {
     bool made = Device("nvidiactl", 195, 255);
     for (const unsigned minor : minors) {
       made = made && Device("nvidia" + std::to_string(minor), 195, minor);
-      answer_.cards.push_back(CardAt(static_cast<unsigned>(answer_.cards.size()), minor));
+      answer_.gpus.push_back(GpuAt(static_cast<unsigned>(answer_.gpus.size()), minor));
     }
     return made;
   }
@@ -150,7 +150,7 @@ TEST_F(MachineNodeTest, MissingOrWrongDeviceFilesAreNamed) {
   EXPECT_EQ(asked_, "");
 }
 
-TEST_F(MachineNodeTest, HasTheDriversCardsAndTheDeviceFiles) {
+TEST_F(MachineNodeTest, HasTheDriversGpusAndTheDeviceFiles) {
   CGPU_NEED(Load({0, 1}) && Device("nvidia-uvm", 510, 0) && Device("nvidia-uvm-tools", 510, 1) &&
             Device("nvidia-modeset", 195, 254));
   const auto found = FindMachineNode(machine_);
@@ -181,10 +181,10 @@ TEST_F(MachineNodeTest, HasTheDriversCardsAndTheDeviceFiles) {
   EXPECT_EQ(files["nvidia1"].dev_minor, 1U);
   EXPECT_EQ(files["nvidia-uvm"].kind, NodeFile::Kind::kUvm);
   EXPECT_EQ(files["nvidia-uvm"].dev_major, 510U);
-  ASSERT_EQ(node.cards.size(), 2U);
-  EXPECT_EQ(node.cards[1].uuid, CardAt(1, 1).uuid);
-  EXPECT_EQ(node.cards[1].gpu_id, 0x200U);
-  EXPECT_EQ(node.cards[1].memory_bytes, std::uint64_t{16160} << 20);
+  ASSERT_EQ(node.gpus.size(), 2U);
+  EXPECT_EQ(node.gpus[1].uuid, GpuAt(1, 1).uuid);
+  EXPECT_EQ(node.gpus[1].gpu_id, 0x200U);
+  EXPECT_EQ(node.gpus[1].memory_bytes, std::uint64_t{16160} << 20);
 }
 
 // GPUs are counted by bus address, files by the order in which the driver found the GPUs.
@@ -193,11 +193,11 @@ TEST_F(MachineNodeTest, MinorsAreNotIndices) {
   const auto found = FindMachineNode(machine_);
   ASSERT_TRUE(found.ok()) << found.error().what;
   const Node& node = **found;
-  EXPECT_EQ(node.cards.at(0).minor, 3U);
-  EXPECT_EQ(node.cards.at(0).index, 0U);
-  EXPECT_EQ(node.cards.at(1).minor, 1U);
+  EXPECT_EQ(node.gpus.at(0).minor, 3U);
+  EXPECT_EQ(node.gpus.at(0).index, 0U);
+  EXPECT_EQ(node.gpus.at(1).minor, 1U);
 
-  const Grant grant{{{node.cards[0], 1 << 30}}};
+  const Grant grant{{{node.gpus[0], 1 << 30}}};
   const GpuTree tree = TreeFor(node, grant, {});
   std::vector<std::string> shown;
   for (const DeviceFile& device : tree.devices) {
@@ -217,7 +217,7 @@ TEST_F(MachineNodeTest, AShimIsToldOfEveryFileByItsDeviceNumber) {
   ShimConfig config;
   config.id = "0123456789ab";
   config.name = "test";
-  Describe(**found, Grant{{{(*found)->cards[1], 1 << 30}}}, config);
+  Describe(**found, Grant{{{(*found)->gpus[1], 1 << 30}}}, config);
   const auto told = DecodeConfig(EncodeConfig(config));
   ASSERT_TRUE(told.ok()) << told.error().what;
   EXPECT_EQ(told->driver, "550.163.01");
@@ -231,22 +231,22 @@ TEST_F(MachineNodeTest, AShimIsToldOfEveryFileByItsDeviceNumber) {
   EXPECT_EQ(granted, (std::map<unsigned, bool>{{1, true}, {3, false}, {7, false}, {255, true}}));
   EXPECT_THAT(told->watches,
               ElementsAre(machine_.root + "/dev/nvidiactl", machine_.root + "/dev/nvidia1"));
-  ASSERT_EQ(told->cards.size(), 1U);
-  EXPECT_EQ(told->cards[0].card.minor, 1U);
-  EXPECT_EQ(told->cards[0].card.gpu_id, 0x200U);
+  ASSERT_EQ(told->gpus.size(), 1U);
+  EXPECT_EQ(told->gpus[0].gpu.minor, 1U);
+  EXPECT_EQ(told->gpus[0].gpu.gpu_id, 0x200U);
 }
 
 TEST_F(MachineNodeTest, FilesThatAreNotWhatTheirNameSaysAreLeftOut) {
   CGPU_NEED(Load({0}) && Device("nvidia1", 195, 2) && Device("nvidia2", 1, 2) &&
             Device("nvidia03", 195, 3) && Device("nvidia-caps", 195, 4) &&
             Device("nvidia248", 195, 248));
-  answer_.cards.push_back(CardAt(1, 1));
+  answer_.gpus.push_back(GpuAt(1, 1));
   Put("/dev/nvidia5", "");
   const auto found = FindMachineNode(machine_);
   ASSERT_TRUE(found.ok()) << found.error().what;
   EXPECT_EQ((*found)->devices.size(), 2U);
-  ASSERT_EQ((*found)->cards.size(), 1U);
-  EXPECT_EQ((*found)->cards[0].minor, 0U);
+  ASSERT_EQ((*found)->gpus.size(), 1U);
+  EXPECT_EQ((*found)->gpus[0].minor, 0U);
 }
 
 TEST_F(MachineNodeTest, NoCardsAndNoneForThisUserAreToldApart) {
@@ -295,7 +295,7 @@ TEST_F(MachineNodeTest, AShimsOwnUserMustBeAbleToOpenWhatIsGranted) {
   CGPU_NEED(Load({0, 1}) && Device("nvidia-uvm", 510, 0, 0600));
   const auto found = FindMachineNode(machine_);
   ASSERT_TRUE(found.ok()) << found.error().what;
-  const Grant grant{{{(*found)->cards[1], 1 << 30}}};
+  const Grant grant{{{(*found)->gpus[1], 1 << 30}}};
   EXPECT_TRUE(CheckOpenToShims(**found, grant).ok());
   ASSERT_EQ(chmod((machine_.root + "/dev/nvidia0").c_str(), 0660), 0);
   EXPECT_TRUE(CheckOpenToShims(**found, grant).ok());  // not granted

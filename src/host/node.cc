@@ -49,16 +49,16 @@ NodeDevice DeviceFrom(const Json& json) {
   return device;
 }
 
-Card CardFrom(const Json& json) {
-  Card card;
-  card.index = json.at("index").get<unsigned>();
-  card.uuid = json.at("uuid").get<std::string>();
-  card.bdf = json.at("bdf").get<std::string>();
-  card.minor = json.at("minor").get<unsigned>();
-  card.model = json.at("model").get<std::string>();
-  card.memory_bytes = json.at("memory_bytes").get<std::uint64_t>();
-  card.gpu_id = json.value("gpu_id", std::uint32_t{0});
-  return card;
+Gpu GpuFrom(const Json& json) {
+  Gpu gpu;
+  gpu.index = json.at("index").get<unsigned>();
+  gpu.uuid = json.at("uuid").get<std::string>();
+  gpu.bdf = json.at("bdf").get<std::string>();
+  gpu.minor = json.at("minor").get<unsigned>();
+  gpu.model = json.at("model").get<std::string>();
+  gpu.memory_bytes = json.at("memory_bytes").get<std::uint64_t>();
+  gpu.gpu_id = json.value("gpu_id", std::uint32_t{0});
+  return gpu;
 }
 
 // Reads a node. Throws what nlohmann::json and std::stoull throw.
@@ -74,7 +74,7 @@ Node NodeFrom(const Json& json) {
     node.devices.push_back(DeviceFrom(file));
   }
   for (const Json& gpu : json.at("gpus")) {
-    node.cards.push_back(CardFrom(gpu));
+    node.gpus.push_back(GpuFrom(gpu));
   }
   return node;
 }
@@ -161,25 +161,25 @@ namespace {
 
 bool IsGranted(const NodeFile& file, const Grant& grant) {
   return file.kind != NodeFile::Kind::kGpu ||
-         std::ranges::any_of(grant.cards,
-                             [&](const CardGrant& card) { return card.card.minor == file.minor; });
+         std::ranges::any_of(grant.gpus,
+                             [&](const GpuGrant& gpu) { return gpu.gpu.minor == file.minor; });
 }
 
 }  // namespace
 
 rmclient::DevicePaths PathsOf(const Node& node) {
   rmclient::DevicePaths paths;
-  std::map<unsigned, std::string> cards;
+  std::map<unsigned, std::string> gpus;
   for (const NodeDevice& device : node.devices) {
     if (device.file.kind == NodeFile::Kind::kCtl) {
       paths.ctl = device.file.path;
     } else if (device.file.kind == NodeFile::Kind::kGpu) {
-      cards[device.file.minor] = device.file.path;
+      gpus[device.file.minor] = device.file.path;
     }
   }
-  paths.card = [cards](unsigned minor) {
-    const auto card = cards.find(minor);
-    return card == cards.end() ? std::string() : card->second;
+  paths.gpu = [gpus](unsigned minor) {
+    const auto gpu = gpus.find(minor);
+    return gpu == gpus.end() ? std::string() : gpu->second;
   };
   return paths;
 }
@@ -195,8 +195,8 @@ GpuTree TreeFor(const Node& node, const Grant& grant, std::vector<std::string> h
   }
   tree.proc_source = node.proc_source;
   tree.pci_source = node.pci_source;
-  for (const CardGrant& card : grant.cards) {
-    tree.bdfs.push_back(card.card.bdf);
+  for (const GpuGrant& gpu : grant.gpus) {
+    tree.bdfs.push_back(gpu.gpu.bdf);
   }
   tree.hide = std::move(hide);
   return tree;
@@ -212,7 +212,7 @@ void Describe(const Node& node, const Grant& grant, ShimConfig& config) {
       config.watches.push_back(file.simulated ? device.folder : file.path);
     }
   }
-  config.cards = grant.cards;
+  config.gpus = grant.gpus;
 }
 
 }  // namespace cgpu

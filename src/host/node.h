@@ -24,7 +24,7 @@ struct NodeDevice {
 struct Node {
   std::string name;  // name of a simulated node; empty for the host's own driver
   std::string driver;
-  std::vector<Card> cards;
+  std::vector<Gpu> gpus;
   std::vector<NodeDevice> devices;
   std::string proc_source;
   std::string pci_source;

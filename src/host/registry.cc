@@ -314,8 +314,8 @@ Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reser
   return ReplaceFile(PathOf(reservation.id, ".grant"), EncodeReservation(reservation), 0600);
 }
 
-Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
-                                          const std::string& uuid) const {
+Result<GpuSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
+                                         const std::string& uuid) const {
   if (!IsName(uuid)) {
     return Error{Code::kInvalid, 0, "\"" + uuid + "\" is no GPU's UUID",
                  "`cgpu smi -L` lists them"};
@@ -323,10 +323,9 @@ Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
   const std::string path = PathOf(uuid, ".card");
   const auto text = ReadFile(path, kMaxMessage);
   if (!text.ok()) {
-    return text.error().code == Code::kNotFound ? CardSettings()
-                                                : Result<CardSettings>(text.error());
+    return text.error().code == Code::kNotFound ? GpuSettings() : Result<GpuSettings>(text.error());
   }
-  auto settings = DecodeCardSettings(*text);
+  auto settings = DecodeGpuSettings(*text);
   if (!settings.ok()) {
     Error error = settings.error();
     error.what = path + ": " + error.what;
@@ -336,10 +335,10 @@ Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
   return settings;
 }
 
-Result<> Registry::SetCard(const RegistryLock& lock, const std::string& uuid,
-                           const CardSettings& settings) const {
+Result<> Registry::SetGpu(const RegistryLock& lock, const std::string& uuid,
+                          const GpuSettings& settings) const {
   CGPU_TRY(SettingsOf(lock, uuid));
-  return ReplaceFile(PathOf(uuid, ".card"), EncodeCardSettings(settings), 0600);
+  return ReplaceFile(PathOf(uuid, ".card"), EncodeGpuSettings(settings), 0600);
 }
 
 void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id) const {

@@ -6,7 +6,7 @@
 //               long as connecting is not refused
 //   <id>.grant  what the container holds of the host (reservation.h)
 //   <id>.agent  for a shim that a daemon started: where seccomp listeners are sent; its user's
-//   <uuid>.card  the settings of a GPU (card_settings.h)
+//   <uuid>.card  the settings of a GPU (gpu_settings.h)
 // and, where cgpud runs, its socket (creation.h). Nobody else can list root's folder (0711) or use
 // what is root's in it, but users reach the sockets that are for them. The files of containers that
 // have ended are removed under the lock.
@@ -19,7 +19,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "host/card_settings.h"
+#include "host/gpu_settings.h"
 #include "host/reservation.h"
 #include "protocol/admin.h"
 #include "protocol/creation.h"
@@ -88,10 +88,10 @@ class Registry {
 
   // Returns the settings of the GPU `uuid`: nothing, unless somebody has set something. kInvalid:
   // the file says something else, or `uuid` is no name of a GPU.
-  [[nodiscard]] Result<CardSettings> SettingsOf(const RegistryLock& lock,
-                                                const std::string& uuid) const;
-  [[nodiscard]] Result<> SetCard(const RegistryLock& lock, const std::string& uuid,
-                                 const CardSettings& settings) const;
+  [[nodiscard]] Result<GpuSettings> SettingsOf(const RegistryLock& lock,
+                                               const std::string& uuid) const;
+  [[nodiscard]] Result<> SetGpu(const RegistryLock& lock, const std::string& uuid,
+                                const GpuSettings& settings) const;
 
   // Sends one request to the shim of `id` and returns its whole answer. kNotFound: the container
   // has ended. kUnavailable: its shim gives no answer within seconds.

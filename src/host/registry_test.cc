@@ -29,13 +29,13 @@ Reservation Example(const std::string& id, const std::string& name, std::uint64_
   reservation.user = 1000;
   reservation.shim_uid = 2'000'000'001;
   reservation.since = 1790000000;
-  CardGrant grant;
-  grant.card.uuid = "GPU-1";
-  grant.card.index = 1;
-  grant.card.model = "Tesla V100-SXM2-16GB 100%";
-  grant.card.memory_bytes = 1000;
+  GpuGrant grant;
+  grant.gpu.uuid = "GPU-1";
+  grant.gpu.index = 1;
+  grant.gpu.model = "Tesla V100-SXM2-16GB 100%";
+  grant.gpu.memory_bytes = 1000;
   grant.limit_bytes = bytes;
-  reservation.cards = {grant};
+  reservation.gpus = {grant};
   return reservation;
 }
 
@@ -49,7 +49,7 @@ TEST(Reservation, IsTheSameAfterEncodingAndDecoding) {
   const auto decoded = DecodeReservation(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   EXPECT_EQ(EncodeReservation(decoded.value()), text);
-  EXPECT_EQ(decoded.value().cards[0].card.model, "Tesla V100-SXM2-16GB 100%");
+  EXPECT_EQ(decoded.value().gpus[0].gpu.model, "Tesla V100-SXM2-16GB 100%");
   EXPECT_EQ(decoded.value().shim_uid, 2'000'000'001U);
   EXPECT_FALSE(decoded->isolated);
   EXPECT_EQ(decoded->compute, example.compute);
@@ -75,9 +75,9 @@ TEST(Reservation, OneThatNobodyCanHaveIsRefused) {
     change(example);
     return DecodeReservation(EncodeReservation(example)).ok();
   };
-  EXPECT_TRUE(is_taken([](Reservation& one) { one.cards.resize(256, one.cards[0]); }));
-  EXPECT_FALSE(is_taken([](Reservation& one) { one.cards.resize(257, one.cards[0]); }));
-  EXPECT_FALSE(is_taken([](Reservation& one) { one.cards.clear(); }));
+  EXPECT_TRUE(is_taken([](Reservation& one) { one.gpus.resize(256, one.gpus[0]); }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.gpus.resize(257, one.gpus[0]); }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.gpus.clear(); }));
   EXPECT_FALSE(is_taken([](Reservation& one) { one.id = "3f2a"; }));
   EXPECT_FALSE(is_taken([](Reservation& one) { one.name = "a/b"; }));
   EXPECT_FALSE(is_taken([](Reservation& one) { one.compute.percent = 101; }));
@@ -85,19 +85,19 @@ TEST(Reservation, OneThatNobodyCanHaveIsRefused) {
   EXPECT_FALSE(is_taken([](Reservation& one) { one.compute.weight = kMaxWeight + 1; }));
 }
 
-TEST(Reservation, SumsPerCardWithoutTheExcepted) {
+TEST(Reservation, SumsPerGpuWithoutTheExcepted) {
   const std::vector<Reservation> live{Example("000000000001", "a", 100),
                                       Example("000000000002", "b", 50)};
-  Card mine;
+  Gpu mine;
   mine.uuid = "GPU-1";
-  Card other;
+  Gpu other;
   other.uuid = "GPU-2";
-  const auto all = CardUses({other, mine}, live);
+  const auto all = GpuUses({other, mine}, live);
   EXPECT_EQ(all[0].bytes, 0U);
   EXPECT_EQ(all[0].slices, 0U);
   EXPECT_EQ(all[1].bytes, 150U);
   EXPECT_EQ(all[1].slices, 2U);
-  EXPECT_EQ(CardUses({other, mine}, live, "000000000001")[1].bytes, 50U);
+  EXPECT_EQ(GpuUses({other, mine}, live, "000000000001")[1].bytes, 50U);
 }
 
 TEST(Reservation, IsFoundByNameIdOrUniquePrefix) {
@@ -129,32 +129,32 @@ class RegistryTest : public testing::Test {
   std::string folder_;
 };
 
-TEST(CardSettings, AreTheSameAfterEncodingAndDecoding) {
-  EXPECT_EQ(DecodeCardSettings(EncodeCardSettings({}))->max_inst, std::nullopt);
-  EXPECT_EQ(DecodeCardSettings(EncodeCardSettings({64}))->max_inst, 64U);
-  EXPECT_EQ(DecodeCardSettings("max_inst 3\nlater 1 2\n.\n")->max_inst, 3U);
-  const CardSettings all{3, governor::Policy::kFixed, governor::Policy::kFair, 50};
-  const std::string text = EncodeCardSettings(all);
+TEST(GpuSettings, AreTheSameAfterEncodingAndDecoding) {
+  EXPECT_EQ(DecodeGpuSettings(EncodeGpuSettings({}))->max_inst, std::nullopt);
+  EXPECT_EQ(DecodeGpuSettings(EncodeGpuSettings({64}))->max_inst, 64U);
+  EXPECT_EQ(DecodeGpuSettings("max_inst 3\nlater 1 2\n.\n")->max_inst, 3U);
+  const GpuSettings all{3, governor::Policy::kFixed, governor::Policy::kFair, 50};
+  const std::string text = EncodeGpuSettings(all);
   EXPECT_EQ(text, "max_inst 3\npolicy fixed\nchosen fair\nprio_ratio 50\n.\n");
-  EXPECT_EQ(EncodeCardSettings(*DecodeCardSettings(text)), text);
+  EXPECT_EQ(EncodeGpuSettings(*DecodeGpuSettings(text)), text);
   for (std::size_t n = 0; n < text.size(); ++n) {
-    EXPECT_FALSE(DecodeCardSettings(text.substr(0, n)).ok()) << n;
+    EXPECT_FALSE(DecodeGpuSettings(text.substr(0, n)).ok()) << n;
   }
   for (const char* wrong :
        {"", "max_inst 3\n", "max_inst 0\n.\n", "max_inst 65\n.\n", "max_inst\n.\n",
         "max_inst 3\nmax_inst 3\n.\n", "policy fast\n.\n", "chosen\n.\n", "prio_ratio 19\n.\n"}) {
-    EXPECT_FALSE(DecodeCardSettings(wrong).ok()) << wrong;
+    EXPECT_FALSE(DecodeGpuSettings(wrong).ok()) << wrong;
   }
 }
 
-TEST_F(RegistryTest, WhatWasSetForACardStays) {
+TEST_F(RegistryTest, WhatWasSetForAGpuStays) {
   const std::string uuid = "GPU-3f2a0000-0000-0000-0000-000000000001";
   {
     const Registry registry = Open();
     const auto lock = registry.Lock();
     EXPECT_EQ(registry.SettingsOf(*lock, uuid)->max_inst, std::nullopt);
-    EXPECT_TRUE(registry.SetCard(*lock, uuid, {5}).ok());
-    EXPECT_FALSE(registry.SetCard(*lock, "../x", {5}).ok());
+    EXPECT_TRUE(registry.SetGpu(*lock, uuid, {5}).ok());
+    EXPECT_FALSE(registry.SetGpu(*lock, "../x", {5}).ok());
   }
   const Registry registry = Open();
   const auto lock = registry.Lock();
@@ -243,7 +243,7 @@ TEST_F(RegistryTest, UpdateReplacesTheGrant) {
   const auto lock = registry.Lock();
   const auto held = registry.Add(lock.value(), Example("000000000001", "a", 100));
   ASSERT_TRUE(registry.Update(lock.value(), Example("000000000001", "a", 70)).ok());
-  EXPECT_EQ((*registry.List(lock.value()))[0].cards[0].limit_bytes, 70U);
+  EXPECT_EQ((*registry.List(lock.value()))[0].gpus[0].limit_bytes, 70U);
 }
 
 TEST_F(RegistryTest, AnUnreadableGrantOfALivingContainerStopsNewOnes) {

@@ -8,7 +8,7 @@
 namespace cgpu {
 namespace {
 
-constexpr std::size_t kMaxCards = 256;
+constexpr std::size_t kMaxGpus = 256;
 
 void VisitCompute(LineCodec& io, ComputeRequest& compute) {
   io.Maybe("compute-percent", compute.percent, 0, 100);
@@ -18,12 +18,12 @@ void VisitCompute(LineCodec& io, ComputeRequest& compute) {
       io.Line("compute-priority", compute.high_priority, [&] { io.Fixed("high"); });
 }
 
-void VisitCard(LineCodec& io, CardGrant& grant) {
-  Card& card = grant.card;
-  if (card.model.empty()) {
-    card.model = "-";
+void VisitGpu(LineCodec& io, GpuGrant& grant) {
+  Gpu& gpu = grant.gpu;
+  if (gpu.model.empty()) {
+    gpu.model = "-";
   }
-  io.Values(card.uuid, card.index, card.memory_bytes, grant.limit_bytes, card.model);
+  io.Values(gpu.uuid, gpu.index, gpu.memory_bytes, grant.limit_bytes, gpu.model);
 }
 
 void Fields(LineCodec& io, Reservation& reservation) {
@@ -41,8 +41,8 @@ void Fields(LineCodec& io, Reservation& reservation) {
   io.Maybe("origin", reservation.origin);
   reservation.isolated = !io.Line("isolation", !reservation.isolated, [&] { io.Fixed("none"); });
   VisitCompute(io, reservation.compute);
-  io.Each("card", reservation.cards, kMaxCards, [&](CardGrant& card) { VisitCard(io, card); });
-  io.Require(!reservation.cards.empty(), "card");
+  io.Each("card", reservation.gpus, kMaxGpus, [&](GpuGrant& gpu) { VisitGpu(io, gpu); });
+  io.Require(!reservation.gpus.empty(), "card");
 }
 
 constexpr LineFormat<Reservation> kFormat{"a grant's file", Fields};
@@ -57,13 +57,13 @@ Result<Reservation> DecodeReservation(std::string_view text) {
   return kFormat.Decode(text);
 }
 
-std::vector<CardUse> CardUses(const std::vector<Card>& cards, const std::vector<Reservation>& live,
-                              std::string_view except) {
-  std::vector<CardUse> uses(cards.size());
+std::vector<GpuUse> GpuUses(const std::vector<Gpu>& gpus, const std::vector<Reservation>& live,
+                            std::string_view except) {
+  std::vector<GpuUse> uses(gpus.size());
   for (const Reservation& reservation : live) {
-    for (const CardGrant& grant : reservation.cards) {
-      for (std::size_t i = 0; i < cards.size(); ++i) {
-        if (cards[i].uuid == grant.card.uuid && reservation.id != except) {
+    for (const GpuGrant& grant : reservation.gpus) {
+      for (std::size_t i = 0; i < gpus.size(); ++i) {
+        if (gpus[i].uuid == grant.gpu.uuid && reservation.id != except) {
           uses[i].bytes += grant.limit_bytes;
           ++uses[i].slices;
         }

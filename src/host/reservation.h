@@ -31,17 +31,17 @@ struct Reservation {
   // count towards what others can be given.
   bool isolated = true;
   ComputeRequest compute;
-  std::vector<CardGrant> cards;
+  std::vector<GpuGrant> gpus;
 };
 
 [[nodiscard]] std::string EncodeReservation(const Reservation& reservation);
 [[nodiscard]] Result<Reservation> DecodeReservation(std::string_view text);
 
-// Returns for each of `cards` what `live` containers hold of it, without the container `except` (an
+// Returns for each of `gpus` what `live` containers hold of it, without the container `except` (an
 // id; may be empty). The caller fills in `max_inst`.
-[[nodiscard]] std::vector<CardUse> CardUses(const std::vector<Card>& cards,
-                                            const std::vector<Reservation>& live,
-                                            std::string_view except = {});
+[[nodiscard]] std::vector<GpuUse> GpuUses(const std::vector<Gpu>& gpus,
+                                          const std::vector<Reservation>& live,
+                                          std::string_view except = {});
 
 // Returns the index in `live` of the container with this name, id or beginning of an id; an id goes
 // before a name. kNotFound. kInvalid: the beginning fits several.

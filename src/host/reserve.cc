@@ -99,12 +99,12 @@ Result<> CheckName(const std::string& name, const std::vector<Reservation>& live
   return {};
 }
 
-Result<std::vector<CardUse>> UsesOf(const Registry& registry, const RegistryLock& lock,
-                                    const std::vector<Card>& cards,
-                                    const std::vector<Reservation>& live, unsigned max_inst) {
-  std::vector<CardUse> uses = CardUses(cards, live);
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, cards[i].uuid));
+Result<std::vector<GpuUse>> UsesOf(const Registry& registry, const RegistryLock& lock,
+                                   const std::vector<Gpu>& gpus,
+                                   const std::vector<Reservation>& live, unsigned max_inst) {
+  std::vector<GpuUse> uses = GpuUses(gpus, live);
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, gpus[i].uuid));
     uses[i].max_inst = settings.max_inst.value_or(max_inst);
   }
   return uses;
@@ -205,12 +205,11 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reservation.id = IdFor(request.engine_id, random.id, live);
   reservation.name = request.name.empty() ? NameFor(request, reservation.id, live) : request.name;
   CGPU_TRY(CheckName(reservation.name, live));
-  CGPU_ASSIGN_OR_RETURN(const auto uses,
-                        UsesOf(registry, lock, node.cards, live, request.max_inst));
-  CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(request.resources, node.cards, uses));
+  CGPU_ASSIGN_OR_RETURN(const auto uses, UsesOf(registry, lock, node.gpus, live, request.max_inst));
+  CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(request.resources, node.gpus, uses));
   reserved.grant = std::move(grant);
   if (request.isolated) {
-    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, request.compute));
+    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.gpus, live, request.compute));
   }
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));
@@ -225,9 +224,9 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reservation.origin = request.origin;
   reservation.isolated = request.isolated;
   reservation.compute = request.compute;
-  reservation.cards = reserved.grant.cards;
-  for (CardGrant& card : reserved.grant.cards) {
-    card.limit_bytes = request.isolated ? card.limit_bytes : card.card.memory_bytes;
+  reservation.gpus = reserved.grant.gpus;
+  for (GpuGrant& gpu : reserved.grant.gpus) {
+    gpu.limit_bytes = request.isolated ? gpu.limit_bytes : gpu.gpu.memory_bytes;
   }
   CGPU_TRY(Announce(registry, lock, request.agent, reserved));
   return reserved;

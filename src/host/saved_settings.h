@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "governor/policy.h"
-#include "host/card_settings.h"
+#include "host/gpu_settings.h"
 
 namespace cgpu {
 
@@ -26,8 +26,8 @@ inline constexpr char kSavedFile[] = "/var/lib/cgpu/policy";
 struct SavedSettings {
   // A policy, or none for "auto".
   std::optional<std::optional<governor::Policy>> policy = std::nullopt;
-  std::optional<unsigned> max_inst = std::nullopt;    // as CardSettings
-  std::optional<unsigned> prio_ratio = std::nullopt;  // as CardSettings
+  std::optional<unsigned> max_inst = std::nullopt;    // as GpuSettings
+  std::optional<unsigned> prio_ratio = std::nullopt;  // as GpuSettings
 
   [[nodiscard]] bool empty() const { return !policy && !max_inst && !prio_ratio; }
 };

@@ -10,14 +10,14 @@ namespace cgpu::ledger {
 
 // --- Blocks
 
-Ledger::Block& Ledger::NewBlock(Kind kind, Card card, std::uint64_t bytes) {
+Ledger::Block& Ledger::NewBlock(Kind kind, Gpu gpu, std::uint64_t bytes) {
   const std::uint64_t id = next_serial_++;
   Block& block = blocks_[id];
   block.id = id;
   block.bytes = bytes;
-  block.card = static_cast<std::uint16_t>(card);
+  block.gpu = static_cast<std::uint16_t>(gpu);
   block.kind = static_cast<std::uint8_t>(kind);
-  CardState& state = cards_[card];
+  GpuState& state = gpus_[gpu];
   state.used += bytes;
   state.peak = std::max(state.peak, state.used);
   CountKind(counts_, kind, 1);
@@ -65,9 +65,9 @@ void Ledger::DropIfUnheld(Block& block) {
   if (block.objects != 0 || block.exports != 0 || block.pins != 0) {
     return;
   }
-  cards_[block.card].used -= block.bytes;
+  gpus_[block.gpu].used -= block.bytes;
   CountKind(counts_, KindOf(block.kind), ~std::uint32_t{0});
-  CountKind(cards_[block.card].counts, KindOf(block.kind), ~std::uint32_t{0});
+  CountKind(gpus_[block.gpu].counts, KindOf(block.kind), ~std::uint32_t{0});
   blocks_.erase(block.id);
 }
 
@@ -192,19 +192,18 @@ void Ledger::CloseFile(FileKey file) {
   }
 }
 
-Result<LimitResult> Ledger::SetLimit(Card card, std::uint64_t bytes) {
-  if (card >= cards_.size()) {
-    return Error{Code::kNotFound, 0, "there is no card " + std::to_string(card) + " in the grant",
+Result<LimitResult> Ledger::SetLimit(Gpu gpu, std::uint64_t bytes) {
+  if (gpu >= gpus_.size()) {
+    return Error{Code::kNotFound, 0, "there is no GPU " + std::to_string(gpu) + " in the grant",
                  ""};
   }
-  cards_[card].limit = bytes;
-  return bytes < cards_[card].used + cards_[card].reserved ? LimitResult::kBelowUse
-                                                           : LimitResult::kSet;
+  gpus_[gpu].limit = bytes;
+  return bytes < gpus_[gpu].used + gpus_[gpu].reserved ? LimitResult::kBelowUse : LimitResult::kSet;
 }
 
-void Ledger::SetCardQuotas(Card card, const CardQuotas& quotas) {
-  if (card < cards_.size()) {
-    cards_[card].quotas = quotas;
+void Ledger::SetGpuQuotas(Gpu gpu, const GpuQuotas& quotas) {
+  if (gpu < gpus_.size()) {
+    gpus_[gpu].quotas = quotas;
   }
 }
 

@@ -19,8 +19,8 @@ Error Internal(std::string what) {
   return {Code::kInternal, 0, std::move(what), ""};
 }
 
-Error NoCard(Card card) {
-  return {Code::kNotFound, 0, "there is no card " + std::to_string(card) + " in the grant", ""};
+Error NoCard(Gpu gpu) {
+  return {Code::kNotFound, 0, "there is no GPU " + std::to_string(gpu) + " in the grant", ""};
 }
 
 std::uint64_t Room(std::uint64_t limit, std::uint64_t taken) {
@@ -51,9 +51,9 @@ Reservation::~Reservation() {
 
 Ledger::Ledger(const std::vector<std::uint64_t>& limits, Quotas quotas)
     : quotas_(quotas), dropped_(std::make_shared<Reservation::Dropped>()) {
-  cards_.reserve(limits.size());
+  gpus_.reserve(limits.size());
   for (const std::uint64_t limit : limits) {
-    cards_.emplace_back().limit = limit;
+    gpus_.emplace_back().limit = limit;
   }
 }
 
@@ -67,74 +67,73 @@ ReserveResult Ledger::ReserveClient() {
   return Hold({.what = Pending::What::kClient, .source = {}});
 }
 
-ReserveResult Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
+ReserveResult Ledger::Reserve(Kind kind, Gpu gpu, std::uint64_t bytes) {
   CollectDropped();
-  if (card >= cards_.size()) {
-    return NoCard(card);
+  if (gpu >= gpus_.size()) {
+    return NoCard(gpu);
   }
-  if (const auto room = CheckRoom(card, bytes); !room.ok()) {
+  if (const auto room = CheckRoom(gpu, bytes); !room.ok()) {
     return {room.error(), Full::kLimit};
   }
-  if (auto refusal = CheckQuotas(kind, &cards_[card])) {
+  if (auto refusal = CheckQuotas(kind, &gpus_[gpu])) {
     return std::move(*refusal);
   }
-  cards_[card].reserved += bytes;
+  gpus_[gpu].reserved += bytes;
   return Hold({.what = Pending::What::kObject,
                .kind = static_cast<std::uint8_t>(kind),
-               .card = static_cast<std::uint16_t>(card),
+               .gpu = static_cast<std::uint16_t>(gpu),
                .bytes = bytes,
                .source = {}});
 }
 
-Result<> Ledger::SetExtra(ExtraKey key, Card card, std::uint64_t bytes) {
+Result<> Ledger::SetExtra(ExtraKey key, Gpu gpu, std::uint64_t bytes) {
   CollectDropped();
-  if (card >= cards_.size()) {
-    return NoCard(card);
+  if (gpu >= gpus_.size()) {
+    return NoCard(gpu);
   }
-  const std::uint64_t before = Extra(key, card);
+  const std::uint64_t before = Extra(key, gpu);
   if (bytes > before) {
-    CGPU_TRY(CheckRoom(card, bytes - before));
+    CGPU_TRY(CheckRoom(gpu, bytes - before));
   }
-  ForceExtra(key, card, bytes);
+  ForceExtra(key, gpu, bytes);
   return {};
 }
 
-void Ledger::ForceExtra(ExtraKey key, Card card, std::uint64_t bytes) {
-  if (card >= cards_.size()) {
+void Ledger::ForceExtra(ExtraKey key, Gpu gpu, std::uint64_t bytes) {
+  if (gpu >= gpus_.size()) {
     return;
   }
-  CardState& state = cards_[card];
-  const std::uint64_t others = state.used - Extra(key, card);
+  GpuState& state = gpus_[gpu];
+  const std::uint64_t others = state.used - Extra(key, gpu);
   bytes = std::min(bytes, std::numeric_limits<std::uint64_t>::max() - others);
   state.used = others + bytes;
   state.peak = std::max(state.peak, state.used);
   if (bytes == 0) {
-    extras_.erase({card, key});
+    extras_.erase({gpu, key});
   } else {
-    extras_[{card, key}] = bytes;
+    extras_[{gpu, key}] = bytes;
   }
 }
 
-void Ledger::CountDenial(Card card) {
-  if (card < cards_.size()) {
-    ++cards_[card].denied;
+void Ledger::CountDenial(Gpu gpu) {
+  if (gpu < gpus_.size()) {
+    ++gpus_[gpu].denied;
   }
 }
 
-Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
-  CardState& state = cards_[card];
+Result<> Ledger::CheckRoom(Gpu gpu, std::uint64_t bytes) {
+  GpuState& state = gpus_[gpu];
   const std::uint64_t room = Room(state.limit, state.used + state.reserved);
   if (bytes <= room) {
     return {};
   }
   return Error{Code::kExhausted, 0,
-               "card " + std::to_string(card) + ": " + std::to_string(bytes) +
-                   " bytes asked for, " + std::to_string(room) + " of " +
-                   std::to_string(state.limit) + " left",
+               "GPU " + std::to_string(gpu) + ": " + std::to_string(bytes) + " bytes asked for, " +
+                   std::to_string(room) + " of " + std::to_string(state.limit) + " left",
                ""};
 }
 
-std::optional<ReserveResult> Ledger::CheckQuotas(Kind kind, const CardState* card) const {
+std::optional<ReserveResult> Ledger::CheckQuotas(Kind kind, const GpuState* gpu) const {
   if (counts_.handles + pending_counts_.handles >= quotas_.handles) {
     return QuotaReached(Full::kHandles, "objects", quotas_.handles);
   }
@@ -145,17 +144,17 @@ std::optional<ReserveResult> Ledger::CheckQuotas(Kind kind, const CardState* car
     if (live >= quotas_.channel_groups) {
       return QuotaReached(Full::kChannelGroups, "channel groups", quotas_.channel_groups);
     }
-    if (card != nullptr && card->counts.channel_groups >= card->quotas.channel_groups) {
-      return QuotaReached(Full::kCardChannelGroups, "channel groups of a card",
-                          card->quotas.channel_groups);
+    if (gpu != nullptr && gpu->counts.channel_groups >= gpu->quotas.channel_groups) {
+      return QuotaReached(Full::kGpuChannelGroups, "channel groups of a GPU",
+                          gpu->quotas.channel_groups);
     }
   }
   if (wanted.channels != 0) {
     if (counts_.channels + pending_counts_.channels >= quotas_.channels) {
       return QuotaReached(Full::kChannels, "channels", quotas_.channels);
     }
-    if (card != nullptr && card->counts.channels >= card->quotas.channels) {
-      return QuotaReached(Full::kCardChannels, "channels of a card", card->quotas.channels);
+    if (gpu != nullptr && gpu->counts.channels >= gpu->quotas.channels) {
+      return QuotaReached(Full::kGpuChannels, "channels of a GPU", gpu->quotas.channels);
     }
   }
   if (wanted.debuggers != 0 && counts_.debuggers + pending_counts_.debuggers >= quotas_.debuggers) {
@@ -176,7 +175,7 @@ Result<Ledger::Shared> Ledger::SourceOf(ClientRef client, ObjectRef source) cons
   if (object->parent == nullptr) {
     return Error{Code::kInvalid, 0, "a client cannot be duplicated or exported", ""};
   }
-  return Shared{object->block, object->cls, object->card, object->kind};
+  return Shared{object->block, object->cls, object->gpu, object->kind};
 }
 
 ReserveResult Ledger::ReserveShared(Pending::What what, const Shared& source) {
@@ -228,7 +227,7 @@ void Ledger::CountPending(const Pending& pending, bool add) {
   pending_counts_.handles += by;
   CountKind(pending_counts_, KindOf(pending.kind), by);
   if (pending.what == Pending::What::kObject) {
-    CountKind(cards_[pending.card].counts, KindOf(pending.kind), by);
+    CountKind(gpus_[pending.gpu].counts, KindOf(pending.kind), by);
   }
 }
 
@@ -241,10 +240,10 @@ void Ledger::Release(std::uint64_t id) {
   pending_.erase(found);
   CountPending(pending, false);
   if (pending.what == Pending::What::kObject) {
-    cards_[pending.card].reserved -= pending.bytes;
+    gpus_[pending.gpu].reserved -= pending.bytes;
   }
   if (pending.what == Pending::What::kMapping) {
-    cards_[pending.card].bar1 -= pending.bytes;
+    gpus_[pending.gpu].bar1 -= pending.bytes;
   }
   if (pending.source.block != nullptr) {
     --pending.source.block->pins;
@@ -317,7 +316,7 @@ Result<Ledger::Place> Ledger::FindPlace(ClientRef client, ObjectRef parent, Hand
   if (place.client->objects.contains(handle)) {
     return Error{Code::kConflict, 0, "handle " + std::to_string(handle) + " is taken", ""};
   }
-  place.card = place.parent->card;
+  place.gpu = place.parent->gpu;
   return place;
 }
 
@@ -328,7 +327,7 @@ Ledger::Object& Ledger::Insert(const Place& place, Handle handle, std::uint32_t 
   object.handle = handle;
   object.cls = cls;
   object.kind = kind;
-  object.card = place.card;
+  object.gpu = place.gpu;
   object.parent = place.parent;
   object.next_sibling = place.parent->first_child;
   if (object.next_sibling != nullptr) {
@@ -346,20 +345,20 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
     return Internal("an object was added without a reservation for it");
   }
   CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(client, object.parent, object.handle));
-  if (object.card) {
-    if (*object.card >= cards_.size()) {
-      return Internal("an object was added on a card that is not in the grant");
+  if (object.gpu) {
+    if (*object.gpu >= gpus_.size()) {
+      return Internal("an object was added on a GPU that is not in the grant");
     }
-    place.card = static_cast<std::int16_t>(*object.card);
+    place.gpu = static_cast<std::int16_t>(*object.gpu);
   }
   const std::uint64_t reserved = pending->bytes;
   const std::uint64_t actual = object.actual_bytes;
   const bool charged = reserved != 0 || actual != 0;
-  if (charged && place.card >= 0 && place.card != static_cast<int>(pending->card)) {
-    return Internal("an object was charged to a card that it does not lie on");
+  if (charged && place.gpu >= 0 && place.gpu != static_cast<int>(pending->gpu)) {
+    return Internal("an object was charged to a GPU that it does not lie on");
   }
-  const Card card = place.card >= 0 ? static_cast<Card>(place.card) : pending->card;
-  CardState& state = cards_[card];
+  const Gpu gpu = place.gpu >= 0 ? static_cast<Gpu>(place.gpu) : pending->gpu;
+  GpuState& state = gpus_[gpu];
   if (actual > reserved && actual - reserved > Room(state.limit, state.used + state.reserved)) {
     return Error{Code::kExhausted, 0,
                  "the driver took " + std::to_string(actual) + " bytes where " +
@@ -370,7 +369,7 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   Cancel(reservation);
   Object& added = Insert(place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
   if (charged || kind != Kind::kOther) {
-    Block& block = NewBlock(kind, card, actual);
+    Block& block = NewBlock(kind, gpu, actual);
     block.page_bytes = object.page_bytes;
     block.engine = object.engine;
     JoinBlock(added, block);
@@ -386,8 +385,8 @@ Result<ObjectRef> Ledger::AddCopy(Reservation& reservation, ClientRef client, Ob
   }
   CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(client, parent, handle));
   const Shared source = pending->source;
-  if (place.card < 0) {
-    place.card = source.card;
+  if (place.gpu < 0) {
+    place.gpu = source.gpu;
   }
   Object& added = Insert(place, handle, source.cls, source.kind);
   if (source.block != nullptr) {

@@ -44,7 +44,7 @@ class StateWriter;
 
 namespace cgpu::ledger {
 
-using Card = std::uint32_t;
+using Gpu = std::uint32_t;
 using Handle = std::uint32_t;
 using FileKey = std::uint64_t;
 using ProcessKey = std::uint64_t;
@@ -63,7 +63,7 @@ struct Quotas {
 
 // Quotas of a container on one GPU, of pools that all users of the GPU share. `bar1_bytes`: of the
 // window through which the processor sees the GPU's memory.
-struct CardQuotas {
+struct GpuQuotas {
   std::uint32_t channel_groups = std::numeric_limits<std::uint32_t>::max();
   std::uint32_t channels = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t bar1_bytes = std::numeric_limits<std::uint64_t>::max();
@@ -130,9 +130,9 @@ enum class Full : std::uint8_t {
   kMappings,
   kDebuggers,
   // ... and on the GPU.
-  kCardChannelGroups,
-  kCardChannels,
-  kCardBar1,
+  kGpuChannelGroups,
+  kGpuChannels,
+  kGpuBar1,
 };
 
 // A reservation or, as an error, why there is none. `full()` is kNothing for all codes other than
@@ -155,7 +155,7 @@ struct NewObject {
   ObjectRef parent;  // the client itself: its own handle
   Handle handle = 0;
   std::uint32_t cls = 0;
-  std::optional<Card> card;        // set on objects that choose a GPU (devices); others inherit it
+  std::optional<Gpu> gpu;          // set on objects that choose a GPU (devices); others inherit it
   std::uint64_t actual_bytes = 0;  // what the driver says it took
   std::uint64_t page_bytes = 0;    // of GPU memory: the driver maps whole pages of it
   std::uint32_t engine = 0;  // of a channel group: the GPU engine of its channels, as the caller
@@ -167,7 +167,7 @@ struct ObjectInfo {
   Handle parent = 0;  // the client: itself
   std::uint32_t cls = 0;
   Kind kind = Kind::kOther;
-  std::optional<Card> card;
+  std::optional<Gpu> gpu;
   std::uint64_t bytes = 0;    // of its block, whichever holder pays
   std::uint32_t holders = 0;  // of its block: objects and exports; 0 without a block
   std::uint64_t page_bytes = 0;
@@ -241,7 +241,7 @@ class Ledger {
   // which.
   ReserveResult ReserveClient();
   // Reserves a new object. kNotFound: no such GPU.
-  ReserveResult Reserve(Kind kind, Card card = 0, std::uint64_t bytes = 0);
+  ReserveResult Reserve(Kind kind, Gpu gpu = 0, std::uint64_t bytes = 0);
   // Reserves a duplicate of `source`, anywhere in the container. kNotFound: no such object;
   // kInvalid: it is a client.
   ReserveResult ReserveDup(ClientRef client, ObjectRef source);
@@ -301,27 +301,27 @@ class Ledger {
 
   // Counts that a tenant was refused memory on the GPU. Not every kExhausted is such a refusal: the
   // caller may look at what has been closed meanwhile, and ask again.
-  void CountDenial(Card card);
+  void CountDenial(Gpu gpu);
 
   // Sets the untracked charge of `key` on the GPU, in place of the one before; 0: nothing.
   // kExhausted: the charge would grow and that passes the limit. kNotFound: no such GPU.
-  [[nodiscard]] Result<> SetExtra(ExtraKey key, Card card, std::uint64_t bytes);
+  [[nodiscard]] Result<> SetExtra(ExtraKey key, Gpu gpu, std::uint64_t bytes);
   // Sets the charge for memory that the driver has given already: passes the limit if it must.
   // Saturates.
-  void ForceExtra(ExtraKey key, Card card, std::uint64_t bytes);
-  [[nodiscard]] std::uint64_t Extra(ExtraKey key, Card card) const;
+  void ForceExtra(ExtraKey key, Gpu gpu, std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t Extra(ExtraKey key, Gpu gpu) const;
 
   // Sets the limit at once. Below use, everything stays and growth stops.
-  [[nodiscard]] Result<LimitResult> SetLimit(Card card, std::uint64_t bytes);
+  [[nodiscard]] Result<LimitResult> SetLimit(Gpu gpu, std::uint64_t bytes);
   // Sets the GPU's quotas at once, as SetLimit(). Until the first call only the container's apply.
-  void SetCardQuotas(Card card, const CardQuotas& quotas);
+  void SetGpuQuotas(Gpu gpu, const GpuQuotas& quotas);
 
   // --- Questions.
   [[nodiscard]] std::optional<ClientInfo> FindClient(Handle handle) const;
   [[nodiscard]] bool Owns(Handle client) const { return clients_.contains(client); }
   [[nodiscard]] std::vector<ClientInfo> Clients() const;
   [[nodiscard]] std::optional<ObjectInfo> Find(ClientRef client, Handle object) const;
-  [[nodiscard]] std::optional<Card> CardOf(ClientRef client, Handle object) const;
+  [[nodiscard]] std::optional<Gpu> GpuOf(ClientRef client, Handle object) const;
   // Returns true if other objects would be freed with it.
   [[nodiscard]] bool FreesOthers(ClientRef client, Handle object) const;
   // Returns true if an object that stays uses something that would be freed with it.
@@ -330,25 +330,25 @@ class Ledger {
   [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
 
   // Returns the channels on a GPU; those of a group are adjacent.
-  [[nodiscard]] std::vector<ChannelInfo> Channels(Card card) const;
+  [[nodiscard]] std::vector<ChannelInfo> Channels(Gpu gpu) const;
   // Returns a number that changes whenever the answer of Channels() changes for some GPU.
   [[nodiscard]] std::uint64_t ChannelChanges() const { return channel_changes_; }
 
   // For a GPU that does not exist all figures are 0.
-  [[nodiscard]] std::uint64_t Used(Card card) const { return At(card).used; }
-  [[nodiscard]] std::uint64_t Reserved(Card card) const { return At(card).reserved; }
-  [[nodiscard]] std::uint64_t Peak(Card card) const { return At(card).peak; }
-  [[nodiscard]] std::uint64_t Limit(Card card) const { return At(card).limit; }
-  [[nodiscard]] std::uint64_t Denied(Card card) const { return At(card).denied; }
-  [[nodiscard]] std::uint64_t Bar1Used(Card card) const { return At(card).bar1; }
-  [[nodiscard]] std::uint64_t Bar1Quota(Card card) const { return At(card).quotas.bar1_bytes; }
-  [[nodiscard]] Card Cards() const { return static_cast<Card>(cards_.size()); }
+  [[nodiscard]] std::uint64_t Used(Gpu gpu) const { return At(gpu).used; }
+  [[nodiscard]] std::uint64_t Reserved(Gpu gpu) const { return At(gpu).reserved; }
+  [[nodiscard]] std::uint64_t Peak(Gpu gpu) const { return At(gpu).peak; }
+  [[nodiscard]] std::uint64_t Limit(Gpu gpu) const { return At(gpu).limit; }
+  [[nodiscard]] std::uint64_t Denied(Gpu gpu) const { return At(gpu).denied; }
+  [[nodiscard]] std::uint64_t Bar1Used(Gpu gpu) const { return At(gpu).bar1; }
+  [[nodiscard]] std::uint64_t Bar1Quota(Gpu gpu) const { return At(gpu).quotas.bar1_bytes; }
+  [[nodiscard]] Gpu Gpus() const { return static_cast<Gpu>(gpus_.size()); }
   // Returns the counts of what exists, without reservations.
   [[nodiscard]] Counts Count() const { return counts_; }
-  // Returns usage by process. Used(card) is the sum of Paid() over all processes, plus the bytes
+  // Returns usage by process. Used(gpu) is the sum of Paid() over all processes, plus the bytes
   // that only exports hold or calls pin.
-  [[nodiscard]] std::map<ProcessKey, Usage> UsageByProcess(Card card) const;
-  [[nodiscard]] Usage UsageOfClient(ClientRef client, Card card) const;
+  [[nodiscard]] std::map<ProcessKey, Usage> UsageByProcess(Gpu gpu) const;
+  [[nodiscard]] Usage UsageOfClient(ClientRef client, Gpu gpu) const;
 
   // --- Hand-over (base/state.h).
   //
@@ -368,19 +368,19 @@ class Ledger {
   using Shared = internal::Shared;
   using Exports = std::map<std::pair<FileKey, std::uint32_t>, Shared>;
   class Loader;  // state.cc
-  struct CardState {
+  struct GpuState {
     std::uint64_t limit = 0;
     std::uint64_t used = 0;
     std::uint64_t reserved = 0;
     std::uint64_t peak = 0;
     std::uint64_t denied = 0;
-    CardQuotas quotas;
+    GpuQuotas quotas;
     // The following include reservations.
     Counts counts;  // of channel groups and channels alone
     std::uint64_t bar1 = 0;
   };
 
-  [[nodiscard]] const CardState& At(Card card) const;
+  [[nodiscard]] const GpuState& At(Gpu gpu) const;
   [[nodiscard]] const Client* Get(ClientRef ref) const;
   [[nodiscard]] Client* Get(ClientRef ref);
   static const Object* Get(const Client& client, ObjectRef ref);
@@ -388,12 +388,12 @@ class Ledger {
   static ObjectInfo Describe(const Object& object);
   static bool GoesWith(const Client& client, const Object& object, const Object& root);
   static bool Uses(const Object& keeper);
-  static void AddUsage(const Object& object, Card card, Usage& usage);
+  static void AddUsage(const Object& object, Gpu gpu, Usage& usage);
 
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
   // Returns nothing if no quota is full.
-  std::optional<ReserveResult> CheckQuotas(Kind kind, const CardState* card) const;
-  Result<> CheckRoom(Card card, std::uint64_t bytes);
+  std::optional<ReserveResult> CheckQuotas(Kind kind, const GpuState* gpu) const;
+  Result<> CheckRoom(Gpu gpu, std::uint64_t bytes);
   ReserveResult ReserveShared(Pending::What what, const Shared& source);
   [[nodiscard]] Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
   Reservation Hold(const Pending& pending);
@@ -408,12 +408,12 @@ class Ledger {
   struct Place {
     Client* client = nullptr;
     Object* parent = nullptr;
-    std::int16_t card = -1;
+    std::int16_t gpu = -1;
   };
   Client& NewClient(Handle handle, FileKey file, ProcessKey owner);
   Result<Place> FindPlace(ClientRef client, ObjectRef parent, Handle handle);
   Object& Insert(const Place& place, Handle handle, std::uint32_t cls, std::uint8_t kind);
-  Block& NewBlock(Kind kind, Card card, std::uint64_t bytes);
+  Block& NewBlock(Kind kind, Gpu gpu, std::uint64_t bytes);
   void JoinBlock(Object& object, Block& block);
   void LeaveBlock(Object& object);
   void DropIfUnheld(Block& block);
@@ -425,7 +425,7 @@ class Ledger {
   void SaveObjects(StateWriter& writer) const;
   void NoteChannels(const Block& block);
 
-  std::vector<CardState> cards_;
+  std::vector<GpuState> gpus_;
   Quotas quotas_;
   Counts counts_;
   Counts pending_counts_;
@@ -436,7 +436,7 @@ class Ledger {
   std::map<std::uint64_t, Block> blocks_;
   Exports exports_;
   std::map<std::uint64_t, Pending> pending_;
-  std::map<std::pair<Card, ExtraKey>, std::uint64_t> extras_;
+  std::map<std::pair<Gpu, ExtraKey>, std::uint64_t> extras_;
   std::shared_ptr<Reservation::Dropped> dropped_;
 };
 

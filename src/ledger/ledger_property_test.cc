@@ -63,9 +63,9 @@ class Player {
       ledger_->CloseFile(file);
     }
     RC_ASSERT(ledger_->Count() == Counts{});
-    for (Card card = 0; card < ledger_->Cards(); ++card) {
-      RC_ASSERT(ledger_->Used(card) == 0U);
-      RC_ASSERT(ledger_->Reserved(card) == 0U);
+    for (Gpu gpu = 0; gpu < ledger_->Gpus(); ++gpu) {
+      RC_ASSERT(ledger_->Used(gpu) == 0U);
+      RC_ASSERT(ledger_->Reserved(gpu) == 0U);
     }
   }
 
@@ -116,17 +116,17 @@ class Player {
     const Kind kind =
         std::array{Kind::kOther, Kind::kMemory, Kind::kMemory, Kind::kChannelGroup, Kind::kChannel}
             .at(step.pick[0] % 5);
-    const Card card = step.pick[1] % 3;
+    const Gpu gpu = step.pick[1] % 3;
     const std::uint64_t bytes = kind == Kind::kOther ? 0 : step.bytes % 400;
     std::optional<Code> expected = QuotaReached(kind);
-    if (card >= kLimits.size()) {
+    if (gpu >= kLimits.size()) {
       expected = Code::kNotFound;
     } else if (!expected && bytes != 0 &&
-               model_.Used(card) + model_.Reserved(card) + bytes > model_.limits[card]) {
+               model_.Used(gpu) + model_.Reserved(gpu) + bytes > model_.limits[gpu]) {
       expected = Code::kExhausted;
     }
-    Keep(ledger_->Reserve(kind, card, bytes), expected,
-         {.kind = kind, .card = card, .bytes = bytes, .source = {}});
+    Keep(ledger_->Reserve(kind, gpu, bytes), expected,
+         {.kind = kind, .gpu = gpu, .bytes = bytes, .source = {}});
   }
 
   std::pair<std::optional<Code>, Model::Copy> Source(Handle client, Handle object) const {
@@ -137,7 +137,7 @@ class Player {
     if (row->handle == row->client) {
       return {Code::kInvalid, {}};
     }
-    return {QuotaReached(Kind::kOther), {row->card, row->kind, row->block}};
+    return {QuotaReached(Kind::kOther), {row->gpu, row->kind, row->block}};
   }
 
   void BeginDup(const Step& step) {
@@ -217,7 +217,7 @@ class Player {
     model_.rows.push_back({.client = handle,
                            .handle = handle,
                            .parent = handle,
-                           .card = {},
+                           .gpu = {},
                            .block = {},
                            .age = model_.clock});
     refs_[handle] = *added;
@@ -239,17 +239,17 @@ class Player {
     const std::uint64_t actual =
         step.bytes % 8 == 0 ? flight.bytes / 2 : flight.bytes + (more ? step.bytes % 64 : 0);
     NewObject object{
-        .parent = {parent}, .handle = ObjectName(step, 2), .card = {}, .actual_bytes = actual};
+        .parent = {parent}, .handle = ObjectName(step, 2), .gpu = {}, .actual_bytes = actual};
     if (step.pick[3] % 4 == 0) {
-      object.card = step.pick[3] / 4 % 2;
+      object.gpu = step.pick[3] / 4 % 2;
     }
     std::optional<Code> expected = NoPlace(client, parent, object.handle);
-    std::optional<Card> card;
+    std::optional<Gpu> gpu;
     if (!expected) {
-      card = object.card ? object.card : model_.Find(client, parent)->card;
+      gpu = object.gpu ? object.gpu : model_.Find(client, parent)->gpu;
       const bool charged = actual != 0 || flight.bytes != 0;
-      const Card charge = card.value_or(flight.card);
-      if (charged && charge != flight.card) {
+      const Gpu charge = gpu.value_or(flight.gpu);
+      if (charged && charge != flight.gpu) {
         expected = Code::kInternal;
       } else if (actual > flight.bytes &&
                  model_.Used(charge) + model_.Reserved(charge) + actual - flight.bytes >
@@ -264,13 +264,13 @@ class Player {
     Model::Row row{.client = client,
                    .handle = object.handle,
                    .parent = parent,
-                   .card = card,
+                   .gpu = gpu,
                    .kind = flight.kind,
                    .block = {},
                    .age = ++model_.clock};
     if (flight.kind != Kind::kOther || actual != 0) {
       row.block = static_cast<int>(model_.blocks.size());
-      model_.blocks.push_back({card.value_or(flight.card), actual, flight.kind});
+      model_.blocks.push_back({gpu.value_or(flight.gpu), actual, flight.kind});
     }
     model_.rows.push_back(row);
     return true;
@@ -285,11 +285,11 @@ class Player {
     if (expected) {
       return false;
     }
-    const std::optional<Card> own = model_.Find(client, parent)->card;
+    const std::optional<Gpu> own = model_.Find(client, parent)->gpu;
     model_.rows.push_back({.client = client,
                            .handle = handle,
                            .parent = parent,
-                           .card = own ? own : flight.source.card,
+                           .gpu = own ? own : flight.source.gpu,
                            .kind = flight.source.kind,
                            .block = flight.source.block,
                            .age = ++model_.clock});
@@ -360,14 +360,14 @@ class Player {
   }
 
   void Limit(const Step& step) {
-    const Card card = step.pick[0] % 3;
-    const Result<LimitResult> set = ledger_->SetLimit(card, step.bytes % 1200);
-    Expect(set, card < kLimits.size() ? std::nullopt : std::optional(Code::kNotFound));
+    const Gpu gpu = step.pick[0] % 3;
+    const Result<LimitResult> set = ledger_->SetLimit(gpu, step.bytes % 1200);
+    Expect(set, gpu < kLimits.size() ? std::nullopt : std::optional(Code::kNotFound));
     if (set.ok()) {
-      model_.limits[card] = step.bytes % 1200;
-      const bool below = model_.Used(card) + model_.Reserved(card) > model_.limits[card];
+      model_.limits[gpu] = step.bytes % 1200;
+      const bool below = model_.Used(gpu) + model_.Reserved(gpu) > model_.limits[gpu];
       RC_ASSERT(*set == (below ? LimitResult::kBelowUse : LimitResult::kSet));
-      lowered_.at(card) |= below;
+      lowered_.at(gpu) |= below;
     }
   }
 
@@ -426,34 +426,34 @@ class Player {
 
   void Compare() {
     RC_ASSERT(ledger_->Count() == model_.Count());
-    for (Card card = 0; card < kLimits.size(); ++card) {
-      const std::uint64_t used = model_.Used(card);
-      model_.peak[card] = std::max(model_.peak[card], used);
-      RC_ASSERT(ledger_->Used(card) == used);
-      RC_ASSERT(ledger_->Reserved(card) == model_.Reserved(card));
-      RC_ASSERT(ledger_->Peak(card) == model_.peak[card]);
-      RC_ASSERT(ledger_->Limit(card) == model_.limits[card]);
-      const bool within = used + model_.Reserved(card) <= model_.limits[card];
-      lowered_.at(card) &= !within;
-      RC_ASSERT(within || lowered_.at(card));
-      const std::map<ProcessKey, Usage> usage = ledger_->UsageByProcess(card);
-      RC_ASSERT(usage == model_.UsageByProcess(card));
-      CompareClients(card, usage);
+    for (Gpu gpu = 0; gpu < kLimits.size(); ++gpu) {
+      const std::uint64_t used = model_.Used(gpu);
+      model_.peak[gpu] = std::max(model_.peak[gpu], used);
+      RC_ASSERT(ledger_->Used(gpu) == used);
+      RC_ASSERT(ledger_->Reserved(gpu) == model_.Reserved(gpu));
+      RC_ASSERT(ledger_->Peak(gpu) == model_.peak[gpu]);
+      RC_ASSERT(ledger_->Limit(gpu) == model_.limits[gpu]);
+      const bool within = used + model_.Reserved(gpu) <= model_.limits[gpu];
+      lowered_.at(gpu) &= !within;
+      RC_ASSERT(within || lowered_.at(gpu));
+      const std::map<ProcessKey, Usage> usage = ledger_->UsageByProcess(gpu);
+      RC_ASSERT(usage == model_.UsageByProcess(gpu));
+      CompareClients(gpu, usage);
     }
     CompareObjects();
   }
 
-  void CompareClients(Card card, const std::map<ProcessKey, Usage>& usage) {
+  void CompareClients(Gpu gpu, const std::map<ProcessKey, Usage>& usage) {
     std::uint64_t by_process = 0;
     for (const auto& [process, row] : usage) {
       by_process += row.Paid();
     }
     std::uint64_t by_client = 0;
     for (const ClientInfo& client : ledger_->Clients()) {
-      by_client += ledger_->UsageOfClient(client.ref, card).Paid();
+      by_client += ledger_->UsageOfClient(client.ref, gpu).Paid();
     }
     RC_ASSERT(by_client == by_process);
-    RC_ASSERT(by_process <= ledger_->Used(card));
+    RC_ASSERT(by_process <= ledger_->Used(gpu));
   }
 
   void CompareObjects() {
@@ -471,7 +471,7 @@ class Player {
         RC_ASSERT(object.kind == row->kind);
         RC_ASSERT(ledger_->IsKept(client.ref, object.ref.handle) ==
                   model_.IsKept(client.ref.handle, object.ref.handle));
-        RC_ASSERT(object.card == row->card);
+        RC_ASSERT(object.gpu == row->gpu);
         RC_ASSERT(object.holders == (row->block ? model_.Holders(*row->block) : 0U));
       }
     }

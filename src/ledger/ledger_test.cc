@@ -35,23 +35,23 @@ class LedgerTest : public ::testing::Test {
     return ledger_.AddClient(reservation, handle, file, owner).value();
   }
 
-  // Adds one object with `bytes` on `card`; the driver takes what was asked for.
+  // Adds one object with `bytes` on `gpu`; the driver takes what was asked for.
   Result<ObjectRef> Add(ClientRef client, Handle parent, Handle handle, Kind kind,
-                        std::uint64_t bytes = 0, Card card = 0) {
-    Result<Reservation> reservation = ledger_.Reserve(kind, card, bytes);
+                        std::uint64_t bytes = 0, Gpu gpu = 0) {
+    Result<Reservation> reservation = ledger_.Reserve(kind, gpu, bytes);
     if (!reservation.ok()) {
       return reservation.error();
     }
     return ledger_.AddObject(
         *reservation, client,
-        {.parent = {parent}, .handle = handle, .card = {}, .actual_bytes = bytes});
+        {.parent = {parent}, .handle = handle, .gpu = {}, .actual_bytes = bytes});
   }
 
-  ObjectRef Device(ClientRef client, Handle handle = kDevice, Card card = 0) {
+  ObjectRef Device(ClientRef client, Handle handle = kDevice, Gpu gpu = 0) {
     Reservation reservation = ledger_.Reserve(Kind::kOther).value();
     return ledger_
         .AddObject(reservation, client,
-                   {.parent = {client.handle}, .handle = handle, .cls = 0x80, .card = card})
+                   {.parent = {client.handle}, .handle = handle, .cls = 0x80, .gpu = gpu})
         .value();
   }
 
@@ -75,7 +75,7 @@ TEST_F(LedgerTest, ReservesUpToTheLimitAndNotAByteMore) {
   Reservation all = ledger_.Reserve(Kind::kMemory, 0, kLimit).value();
   EXPECT_EQ(ledger_.Reserved(0), kLimit);
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kMemory, 0, 1)), Code::kExhausted);
-  EXPECT_TRUE(ledger_.Reserve(Kind::kMemory, 1, kLimit).ok()) << "cards are separate";
+  EXPECT_TRUE(ledger_.Reserve(Kind::kMemory, 1, kLimit).ok()) << "GPUs are separate";
   ledger_.Cancel(all);
   EXPECT_TRUE(all.empty());
   EXPECT_EQ(ledger_.Reserved(0), 0U);
@@ -105,11 +105,11 @@ TEST_F(LedgerTest, ChargesWhatTheDriverTookAndReturnsItOnFree) {
   ASSERT_TRUE(
       ledger_
           .AddObject(reservation, client,
-                     {.parent = {kDevice}, .handle = kMemory, .card = {}, .actual_bytes = 200})
+                     {.parent = {kDevice}, .handle = kMemory, .gpu = {}, .actual_bytes = 200})
           .ok());
   EXPECT_EQ(ledger_.Used(0), 200U);
   EXPECT_EQ(ledger_.Reserved(0), 0U);
-  EXPECT_EQ(ledger_.CardOf(client, kMemory), std::optional<Card>(0));
+  EXPECT_EQ(ledger_.GpuOf(client, kMemory), std::optional<Gpu>(0));
   ASSERT_TRUE(ledger_.Free(client, {kMemory}).ok());
   EXPECT_EQ(ledger_.Used(0), 0U);
   EXPECT_EQ(ledger_.Peak(0), 200U);
@@ -120,7 +120,7 @@ TEST_F(LedgerTest, MoreThanReservedIsTakenOnlyIfItFits) {
   const ClientRef client = Client(kClient);
   Device(client);
   Reservation reservation = ledger_.Reserve(Kind::kMemory, 0, 600).value();
-  NewObject object{.parent = {kDevice}, .handle = kMemory, .card = {}, .actual_bytes = 1001};
+  NewObject object{.parent = {kDevice}, .handle = kMemory, .gpu = {}, .actual_bytes = 1001};
   EXPECT_EQ(CodeOf(ledger_.AddObject(reservation, client, object)), Code::kExhausted);
   EXPECT_EQ(ledger_.Reserved(0), 600U) << "held until the caller has freed the object";
   EXPECT_FALSE(ledger_.Find(client, kMemory));
@@ -139,11 +139,11 @@ TEST_F(LedgerTest, RefusesWhatHasNoPlace) {
   EXPECT_EQ(CodeOf(Add(client, 0x99, 0x41, Kind::kMemory, 10)), Code::kNotFound);
   EXPECT_EQ(CodeOf(Add({kOtherClient, 0}, kDevice, 0x41, Kind::kMemory, 10)), Code::kNotFound);
   EXPECT_EQ(CodeOf(Add(client, kDevice, 0x41, Kind::kMemory, 10, 1)), Code::kInternal)
-      << "the device is on card 0";
+      << "the device is on GPU 0";
   Reservation stale = ledger_.Reserve(Kind::kOther).value();
   EXPECT_EQ(
       CodeOf(ledger_.AddObject(
-          stale, client, {.parent = {kDevice, device.serial + 1}, .handle = 0x41, .card = {}})),
+          stale, client, {.parent = {kDevice, device.serial + 1}, .handle = 0x41, .gpu = {}})),
       Code::kNotFound);
   EXPECT_EQ(ledger_.Used(0), 10U);
 }
@@ -155,7 +155,7 @@ TEST_F(LedgerTest, AReservationFitsOneStepOnly) {
   EXPECT_EQ(CodeOf(ledger_.AddCopy(object, client, {kClient}, 1)), Code::kInternal);
   EXPECT_EQ(CodeOf(ledger_.Export(object, 1)), Code::kInternal);
   Reservation empty;
-  EXPECT_EQ(CodeOf(ledger_.AddObject(empty, client, {.parent = {kClient}, .card = {}})),
+  EXPECT_EQ(CodeOf(ledger_.AddObject(empty, client, {.parent = {kClient}, .gpu = {}})),
             Code::kInternal);
 }
 
@@ -340,23 +340,23 @@ TEST_F(LedgerTest, AProbeCannotRemoveANewerClientOfTheSameHandle) {
   EXPECT_EQ(ledger_.FindClient(kClient)->ref, newer);
   ledger_.CloseFile(1);
   EXPECT_TRUE(ledger_.Owns(kClient));
-  EXPECT_FALSE(ledger_.CardOf(old, kDevice));
+  EXPECT_FALSE(ledger_.GpuOf(old, kDevice));
 }
 
 TEST_F(LedgerTest, ARefusalSaysWhatIsFull) {
   const ClientRef client = Client(kClient);
   Device(client);
   EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 0, kLimit).full(), Full::kNothing);
-  EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 2, 1).full(), Full::kNothing) << "there is no such card";
+  EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 2, 1).full(), Full::kNothing) << "there is no such GPU";
   EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 0, kLimit + 1).full(), Full::kLimit);
-  ledger_.SetCardQuotas(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 10});
+  ledger_.SetGpuQuotas(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 10});
   const Reservation lone = ledger_.Reserve(Kind::kLoneChannel, 0, 5).value();
-  EXPECT_EQ(ledger_.Reserve(Kind::kChannelGroup, 0, 5).full(), Full::kCardChannelGroups);
-  EXPECT_EQ(ledger_.Reserve(Kind::kChannel, 0).full(), Full::kCardChannels);
+  EXPECT_EQ(ledger_.Reserve(Kind::kChannelGroup, 0, 5).full(), Full::kGpuChannelGroups);
+  EXPECT_EQ(ledger_.Reserve(Kind::kChannel, 0).full(), Full::kGpuChannels);
   EXPECT_EQ(ledger_.Reserve(Kind::kChannelGroup, 0, kLimit).full(), Full::kLimit)
       << "over a quota as well";
   ASSERT_TRUE(Add(client, kDevice, kMemory, Kind::kMemory, 100).ok());
-  EXPECT_EQ(ledger_.ReserveMapping(client, {kMemory}, 11).full(), Full::kCardBar1);
+  EXPECT_EQ(ledger_.ReserveMapping(client, {kMemory}, 11).full(), Full::kGpuBar1);
   std::vector<Reservation> held;
   for (ReserveResult one = ledger_.ReserveClient(); one.ok(); one = ledger_.ReserveClient()) {
     held.push_back(std::move(one).value());
@@ -407,17 +407,17 @@ TEST_F(LedgerTest, ExtrasCountWithObjectsAndAreReplacedAsAWhole) {
   EXPECT_EQ(CodeOf(ledger_.SetExtra(key, 9, 1)), Code::kNotFound);
 }
 
-TEST_F(LedgerTest, CardsAreInherited) {
+TEST_F(LedgerTest, GpusAreInherited) {
   const ClientRef client = Client(kClient);
   Device(client, kDevice, 1);
   ASSERT_TRUE(Add(client, kDevice, 1, Kind::kOther).ok());
   ASSERT_TRUE(Add(client, 1, 2, Kind::kMemory, 7, 1).ok());
-  EXPECT_EQ(ledger_.CardOf(client, 2), std::optional<Card>(1));
-  EXPECT_FALSE(ledger_.CardOf(client, kClient));
-  EXPECT_FALSE(ledger_.CardOf(client, 99));
+  EXPECT_EQ(ledger_.GpuOf(client, 2), std::optional<Gpu>(1));
+  EXPECT_FALSE(ledger_.GpuOf(client, kClient));
+  EXPECT_FALSE(ledger_.GpuOf(client, 99));
   Device(client, 0x81, 0);
   ASSERT_TRUE(Dup(client, 2, client, 0x81, 3).ok());
-  EXPECT_EQ(ledger_.CardOf(client, 3), std::optional<Card>(0));
+  EXPECT_EQ(ledger_.GpuOf(client, 3), std::optional<Gpu>(0));
   ASSERT_TRUE(ledger_.Free(client, {kDevice}).ok());
   EXPECT_EQ(ledger_.Used(1), 7U) << "the bytes stay where they are";
 }
@@ -442,9 +442,9 @@ TEST_F(LedgerTest, LongChainsAreFreedWithoutRecursion) {
   const ClientRef client = deep.AddClient(reservation, kClient, 1, 1).value();
   for (Handle i = 1; i <= kLength; ++i) {
     Reservation next = deep.Reserve(Kind::kOther).value();
-    ASSERT_TRUE(deep.AddObject(next, client,
-                               {.parent = {i == 1 ? kClient : i - 1}, .handle = i, .card = {}})
-                    .ok());
+    ASSERT_TRUE(
+        deep.AddObject(next, client, {.parent = {i == 1 ? kClient : i - 1}, .handle = i, .gpu = {}})
+            .ok());
   }
   ASSERT_TRUE(deep.Free(client, {1}).ok());
   EXPECT_EQ(deep.Count().handles, 0U);

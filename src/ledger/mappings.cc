@@ -16,18 +16,18 @@ ReserveResult Ledger::ReserveMapping(ClientRef client, ObjectRef object, std::ui
   }
   if (bytes != 0) {
     if (source.block == nullptr) {
-      return Error{Code::kInvalid, 0, "a view of card memory that is none", ""};
+      return Error{Code::kInvalid, 0, "a view of GPU memory that is none", ""};
     }
-    pending.card = source.block->card;
+    pending.gpu = source.block->gpu;
     pending.bytes = bytes;
-    CardState& state = cards_[pending.card];
+    GpuState& state = gpus_[pending.gpu];
     if (state.bar1 > state.quotas.bar1_bytes || bytes > state.quotas.bar1_bytes - state.bar1) {
       return {Error{Code::kExhausted, 0,
-                    "card " + std::to_string(pending.card) + ": " + std::to_string(bytes) +
+                    "GPU " + std::to_string(pending.gpu) + ": " + std::to_string(bytes) +
                         " bytes of BAR1 asked for, " + std::to_string(state.bar1) + " of " +
                         std::to_string(state.quotas.bar1_bytes) + " in use",
                     ""},
-              Full::kCardBar1};
+              Full::kGpuBar1};
     }
     state.bar1 += bytes;
   }
@@ -44,9 +44,9 @@ Result<> Ledger::AddMapping(Reservation& reservation, ClientRef client, ObjectRe
   if (owner == nullptr || Get(*owner, object) == nullptr) {
     return Gone("object", object.handle);
   }
-  const internal::Mapping mapping{address, pending->bytes, pending->card};
+  const internal::Mapping mapping{address, pending->bytes, pending->gpu};
   Cancel(reservation);
-  cards_[mapping.card].bar1 += mapping.bytes;
+  gpus_[mapping.gpu].bar1 += mapping.bytes;
   ++counts_.mappings;
   owner->mappings.emplace(object.handle, mapping);
   return {};
@@ -67,7 +67,7 @@ Ledger::Mappings::iterator Ledger::FindMapping(Client& client, Handle object,
   }
   for (auto mapping = first; mapping != last && !alike; ++mapping) {
     if (mapping->second.address == address) {
-      cards_[mapping->second.card].bar1 += largest - mapping->second.bytes;
+      gpus_[mapping->second.gpu].bar1 += largest - mapping->second.bytes;
       mapping->second.bytes = largest;
     }
   }
@@ -75,7 +75,7 @@ Ledger::Mappings::iterator Ledger::FindMapping(Client& client, Handle object,
 }
 
 Ledger::Mappings::iterator Ledger::DropMapping(Client& client, Mappings::iterator mapping) {
-  cards_[mapping->second.card].bar1 -= mapping->second.bytes;
+  gpus_[mapping->second.gpu].bar1 -= mapping->second.bytes;
   --counts_.mappings;
   return client.mappings.erase(mapping);
 }

@@ -14,13 +14,12 @@ constexpr std::uint64_t kWindow = 100;
 class MappingsTest : public ::testing::Test {
  protected:
   MappingsTest() {
-    ledger_.SetCardQuotas(0, {.channel_groups = 2, .channels = 3, .bar1_bytes = kWindow});
+    ledger_.SetGpuQuotas(0, {.channel_groups = 2, .channels = 3, .bar1_bytes = kWindow});
     Reservation client = ledger_.ReserveClient().value();
     client_ = ledger_.AddClient(client, kClient, 1, 1).value();
     Reservation device = ledger_.Reserve(Kind::kOther).value();
     (void)ledger_
-        .AddObject(device, client_,
-                   {.parent = {kClient}, .handle = kDevice, .cls = 0x80, .card = 0})
+        .AddObject(device, client_, {.parent = {kClient}, .handle = kDevice, .cls = 0x80, .gpu = 0})
         .value();
     (void)Add(kMemory, Kind::kMemory, 1000);
   }
@@ -31,7 +30,7 @@ class MappingsTest : public ::testing::Test {
                                    .AddObject(*reservation, client_,
                                               {.parent = {kDevice},
                                                .handle = handle,
-                                               .card = {},
+                                               .gpu = {},
                                                .actual_bytes = bytes,
                                                .page_bytes = bytes == 0 ? 0U : 4096U})
                                    .ok();
@@ -97,7 +96,7 @@ TEST_F(MappingsTest, TheNumberOfViewsIsBoundedWhateverTheyShow) {
     EXPECT_TRUE(Map(8, 0, address));
   }
   EXPECT_FALSE(Map(8, 0, 9));
-  EXPECT_FALSE(ledger_.ReserveMapping(client_, {8}, 1).ok()) << "no card memory";
+  EXPECT_FALSE(ledger_.ReserveMapping(client_, {8}, 1).ok()) << "no GPU memory";
   ledger_.RemoveMapping(client_, {8}, 3);
   EXPECT_TRUE(Map(8, 0, 9));
 }
@@ -115,7 +114,7 @@ TEST_F(MappingsTest, OfViewsUnderOneAddressEachCountsAsTheLargest) {
   EXPECT_EQ(ledger_.Bar1Used(0), 0U);
 }
 
-TEST_F(MappingsTest, ACardBoundsItsChannels) {
+TEST_F(MappingsTest, AGpuBoundsItsChannels) {
   EXPECT_TRUE(Add(10, Kind::kChannelGroup));
   EXPECT_TRUE(Add(11, Kind::kLoneChannel)) << "a channel and a group";
   EXPECT_FALSE(Add(12, Kind::kLoneChannel));
@@ -123,7 +122,7 @@ TEST_F(MappingsTest, ACardBoundsItsChannels) {
   EXPECT_TRUE(Add(12, Kind::kChannel));
   Reservation held = ledger_.Reserve(Kind::kChannel).value();
   EXPECT_FALSE(Add(13, Kind::kChannel));
-  EXPECT_TRUE(ledger_.Reserve(Kind::kChannel, 1).ok()) << "another card has its own";
+  EXPECT_TRUE(ledger_.Reserve(Kind::kChannel, 1).ok()) << "another GPU has its own";
   ledger_.Cancel(held);
   EXPECT_TRUE(Add(13, Kind::kChannel));
   EXPECT_EQ(
@@ -131,7 +130,7 @@ TEST_F(MappingsTest, ACardBoundsItsChannels) {
       (Counts{.clients = 1, .handles = 6, .channel_groups = 2, .channels = 3, .mappings = 0}));
   ASSERT_TRUE(ledger_.Free(client_, {11}).ok());
   EXPECT_TRUE(Add(11, Kind::kLoneChannel));
-  ledger_.SetCardQuotas(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 0});
+  ledger_.SetGpuQuotas(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 0});
   EXPECT_FALSE(Map(kMemory, 1, 1));
   EXPECT_FALSE(Add(14, Kind::kChannel)) << "below use: nothing more";
 }

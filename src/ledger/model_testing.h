@@ -18,7 +18,7 @@ namespace cgpu::ledger {
 class Model {
  public:
   struct Block {
-    Card card = 0;
+    Gpu gpu = 0;
     std::uint64_t bytes = 0;
     Kind kind = Kind::kOther;
   };
@@ -26,7 +26,7 @@ class Model {
     Handle client = 0;
     Handle handle = 0;
     Handle parent = 0;
-    std::optional<Card> card;
+    std::optional<Gpu> gpu;
     Kind kind = Kind::kOther;
     std::optional<int> block;
     std::uint64_t age = 0;
@@ -37,14 +37,14 @@ class Model {
     std::uint64_t age = 0;
   };
   struct Copy {  // what a duplicate, import or export in flight will add
-    std::optional<Card> card;
+    std::optional<Gpu> gpu;
     Kind kind = Kind::kOther;
     std::optional<int> block;
   };
   struct Flight {
     enum class What : std::uint8_t { kClient, kObject, kCopy, kExport } what = What::kObject;
     Kind kind = Kind::kOther;
-    Card card = 0;
+    Gpu gpu = 0;
     std::uint64_t bytes = 0;
     Copy source;
   };
@@ -91,19 +91,19 @@ class Model {
     return live;
   }
 
-  std::uint64_t Used(Card card) const {
+  std::uint64_t Used(Gpu gpu) const {
     std::uint64_t sum = 0;
     for (const int block : Live()) {
       const Block& row = blocks[static_cast<std::size_t>(block)];
-      sum += row.card == card ? row.bytes : 0;
+      sum += row.gpu == gpu ? row.bytes : 0;
     }
     return sum;
   }
 
-  std::uint64_t Reserved(Card card) const {
+  std::uint64_t Reserved(Gpu gpu) const {
     std::uint64_t sum = 0;
     for (const auto& [id, flight] : flights) {
-      sum += flight.what == Flight::What::kObject && flight.card == card ? flight.bytes : 0;
+      sum += flight.what == Flight::What::kObject && flight.gpu == gpu ? flight.bytes : 0;
     }
     return sum;
   }
@@ -147,7 +147,7 @@ class Model {
                                     std::count_if(exports.begin(), exports.end(), exported));
   }
 
-  std::map<ProcessKey, Usage> UsageByProcess(Card card) const {
+  std::map<ProcessKey, Usage> UsageByProcess(Gpu gpu) const {
     std::map<ProcessKey, Usage> usages;
     for (const Row& row : rows) {
       Usage& usage = usages[clients.at(row.client).owner];
@@ -155,7 +155,7 @@ class Model {
         continue;
       }
       const Block& block = blocks[static_cast<std::size_t>(*row.block)];
-      if (block.card != card) {
+      if (block.gpu != gpu) {
         continue;
       }
       if (block.kind != Kind::kMemory) {

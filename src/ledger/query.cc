@@ -12,9 +12,9 @@
 
 namespace cgpu::ledger {
 
-const Ledger::CardState& Ledger::At(Card card) const {
-  static constexpr CardState kNone;
-  return card < cards_.size() ? cards_[card] : kNone;
+const Ledger::GpuState& Ledger::At(Gpu gpu) const {
+  static constexpr GpuState kNone;
+  return gpu < gpus_.size() ? gpus_[gpu] : kNone;
 }
 
 const Ledger::Client* Ledger::Get(ClientRef ref) const {
@@ -65,8 +65,8 @@ ObjectInfo Ledger::Describe(const Object& object) {
   info.parent = object.parent != nullptr ? object.parent->handle : object.handle;
   info.cls = object.cls;
   info.kind = KindOf(object.kind);
-  if (object.card >= 0) {
-    info.card = static_cast<Card>(object.card);
+  if (object.gpu >= 0) {
+    info.gpu = static_cast<Gpu>(object.gpu);
   }
   if (object.block != nullptr) {
     info.bytes = object.block->bytes;
@@ -82,9 +82,9 @@ std::optional<ObjectInfo> Ledger::Find(ClientRef client, Handle object) const {
   return found != nullptr ? std::optional(Describe(*found)) : std::nullopt;
 }
 
-std::optional<Card> Ledger::CardOf(ClientRef client, Handle object) const {
+std::optional<Gpu> Ledger::GpuOf(ClientRef client, Handle object) const {
   const std::optional<ObjectInfo> info = Find(client, object);
-  return info ? info->card : std::nullopt;
+  return info ? info->gpu : std::nullopt;
 }
 
 bool Ledger::FreesOthers(ClientRef client, Handle object) const {
@@ -164,9 +164,9 @@ std::vector<ObjectInfo> Ledger::Objects(ClientRef client) const {
   return all;
 }
 
-void Ledger::AddUsage(const Object& object, Card card, Usage& usage) {
+void Ledger::AddUsage(const Object& object, Gpu gpu, Usage& usage) {
   const Block* block = object.block;
-  if (block == nullptr || block->card != card) {
+  if (block == nullptr || block->gpu != gpu) {
     return;
   }
   const bool owned = block->owner == &object;
@@ -181,32 +181,32 @@ void Ledger::AddUsage(const Object& object, Card card, Usage& usage) {
   }
 }
 
-std::map<ProcessKey, Usage> Ledger::UsageByProcess(Card card) const {
+std::map<ProcessKey, Usage> Ledger::UsageByProcess(Gpu gpu) const {
   std::map<ProcessKey, Usage> usages;
   for (const auto& [handle, client] : clients_) {
     Usage& usage = usages[client.owner];
     for (const auto& [object_handle, object] : client.objects) {
-      AddUsage(object, card, usage);
+      AddUsage(object, gpu, usage);
     }
   }
   for (const auto& [where, bytes] : extras_) {
-    if (where.first == card) {
+    if (where.first == gpu) {
       usages[where.second.owner].extra_bytes += bytes;
     }
   }
   return usages;
 }
 
-std::uint64_t Ledger::Extra(ExtraKey key, Card card) const {
-  const auto found = extras_.find({card, key});
+std::uint64_t Ledger::Extra(ExtraKey key, Gpu gpu) const {
+  const auto found = extras_.find({gpu, key});
   return found == extras_.end() ? 0 : found->second;
 }
 
-Usage Ledger::UsageOfClient(ClientRef client, Card card) const {
+Usage Ledger::UsageOfClient(ClientRef client, Gpu gpu) const {
   Usage usage;
   if (const Client* owner = Get(client); owner != nullptr) {
     for (const auto& [handle, object] : owner->objects) {
-      AddUsage(object, card, usage);
+      AddUsage(object, gpu, usage);
     }
   }
   return usage;
@@ -224,12 +224,12 @@ Handle ClientOf(const internal::Object& object) {
 
 }  // namespace
 
-std::vector<ChannelInfo> Ledger::Channels(Card card) const {
+std::vector<ChannelInfo> Ledger::Channels(Gpu gpu) const {
   std::vector<ChannelInfo> all;
   for (const auto& [id, block] : blocks_) {
     const Kind kind = KindOf(block.kind);
     const bool lone = kind == Kind::kLoneChannel;
-    if (block.card != card || block.owner == nullptr || (!lone && kind != Kind::kChannel)) {
+    if (block.gpu != gpu || block.owner == nullptr || (!lone && kind != Kind::kChannel)) {
       continue;
     }
     const Object& channel = *block.owner;

@@ -24,7 +24,7 @@ struct Block {
   std::uint32_t objects = 0;
   std::uint32_t exports = 0;
   std::uint32_t pins = 0;  // reservations of dups, imports and exports in flight
-  std::uint16_t card = 0;
+  std::uint16_t gpu = 0;
   std::uint8_t kind = 0;
   std::uint64_t page_bytes = 0;
   std::uint32_t engine = 0;  // of a channel group
@@ -42,7 +42,7 @@ struct Object {
   Object* next_holder = nullptr;
   std::uint32_t handle = 0;
   std::uint32_t cls = 0;
-  std::int16_t card = -1;  // own or inherited; -1: on no GPU
+  std::int16_t gpu = -1;  // own or inherited; -1: on no GPU
   std::uint8_t kind = 0;
   bool dying = false;
 };
@@ -51,7 +51,7 @@ struct Object {
 struct Mapping {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  // of BAR1
-  std::uint16_t card = 0;
+  std::uint16_t gpu = 0;
 };
 
 struct Client {
@@ -72,7 +72,7 @@ struct Client {
 struct Shared {
   Block* block = nullptr;
   std::uint32_t cls = 0;
-  std::int16_t card = -1;
+  std::int16_t gpu = -1;
   std::uint8_t kind = 0;
 };
 
@@ -81,7 +81,7 @@ struct Pending {
   enum class What : std::uint8_t { kClient, kObject, kCopy, kExport, kMapping };
   What what = What::kObject;
   std::uint8_t kind = 0;
-  std::uint16_t card = 0;
+  std::uint16_t gpu = 0;
   std::uint64_t bytes = 0;
   Shared source;  // kCopy and kExport
 };

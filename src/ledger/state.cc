@@ -22,7 +22,7 @@ namespace {
 // may be none is its id.
 enum Tag : StateTag {
   kSerial = 1,      // the next serial number
-  kCard = 2,        // of each GPU in turn: limit, peak, denials
+  kGpu = 2,         // of each GPU in turn: limit, peak, denials
   kBlock = 3,       // in the order of ids: id, bytes, GPU, kind, bytes of a page
   kClient = 4,      // among the objects: serial, handle, file, owner
   kObject = 5,      // in the order of serials: serial, client, handle, parent, class, GPU, block
@@ -50,12 +50,12 @@ bool Fits(std::uint64_t bytes, std::uint64_t sum) {
 
 void Ledger::Save(StateWriter& writer) const {
   writer.Row(kSerial, next_serial_);
-  for (const CardState& card : cards_) {
-    writer.Row(kCard, card.limit, card.peak, card.denied);
+  for (const GpuState& gpu : gpus_) {
+    writer.Row(kGpu, gpu.limit, gpu.peak, gpu.denied);
   }
   for (const auto& [id, block] : blocks_) {
     if (block.objects != 0 || block.exports != 0) {  // a call that died pins the others
-      writer.Row(kBlock, id, block.bytes, block.card, block.kind, block.page_bytes, block.engine);
+      writer.Row(kBlock, id, block.bytes, block.gpu, block.kind, block.page_bytes, block.engine);
     }
   }
   SaveObjects(writer);
@@ -67,11 +67,11 @@ void Ledger::Save(StateWriter& writer) const {
       writer.Row(kKeeper, handle, keeper, kept);
     }
     for (const auto& [object, view] : client.mappings) {
-      writer.Row(kMapping, handle, object, view.address, view.bytes, view.card);
+      writer.Row(kMapping, handle, object, view.address, view.bytes, view.gpu);
     }
   }
   for (const auto& [place, what] : exports_) {
-    writer.Row(kExport, place.first, place.second, what.cls, what.card + 1, IdOf(what.block));
+    writer.Row(kExport, place.first, place.second, what.cls, what.gpu + 1, IdOf(what.block));
   }
   for (const auto& [where, bytes] : extras_) {
     writer.Row(kExtra, where.first, where.second.owner, where.second.what, bytes);
@@ -95,7 +95,7 @@ void Ledger::SaveObjects(StateWriter& writer) const {
       writer.Row(kClient, client.serial, handle, client.file, client.owner);
     } else {
       writer.Row(kObject, object->serial, handle, object->handle, object->parent->handle,
-                 object->cls, object->card + 1, IdOf(object->block));
+                 object->cls, object->gpu + 1, IdOf(object->block));
     }
   }
 }
@@ -112,14 +112,14 @@ class Ledger::Loader {
       Record(*tag);
       reader_.Leave();
     }
-    Check(cards_ == ledger_.cards_.size(), "there are more cards, or fewer");
+    Check(gpus_ == ledger_.gpus_.size(), "there are more GPUs, or fewer");
     Check(serial_ >= std::max(last_block_, last_object_) + 1 && serial_ < kMostSerials,
           "the next serial number");
     for (const auto& [id, block] : ledger_.blocks_) {
       Check(block.objects != 0 || block.exports != 0, "nothing holds a block");
     }
-    for (CardState& card : ledger_.cards_) {
-      card.peak = std::max(card.peak, card.used);
+    for (GpuState& gpu : ledger_.gpus_) {
+      gpu.peak = std::max(gpu.peak, gpu.used);
     }
     ledger_.next_serial_ = serial_;
   }
@@ -137,8 +137,8 @@ class Ledger::Loader {
       case kSerial:
         serial_ = reader_.Number();
         break;
-      case kCard:
-        return OneCard();
+      case kGpu:
+        return OneGpu();
       case kBlock:
         return OneBlock();
       case kClient:
@@ -162,14 +162,14 @@ class Ledger::Loader {
   }
 
   // Reads a GPU's number in the grant, which the ledger has.
-  Card CardNumber() {
-    const auto card = reader_.As<Card>();
-    return Check(card < ledger_.cards_.size(), "a card that is not granted") ? card : 0;
+  Gpu GpuNumber() {
+    const auto gpu = reader_.As<Gpu>();
+    return Check(gpu < ledger_.gpus_.size(), "a GPU that is not granted") ? gpu : 0;
   }
-  std::int16_t CardOrNone() {
-    const auto card = reader_.As<std::uint16_t>();
-    Check(card <= ledger_.cards_.size(), "a card that is not granted");
-    return static_cast<std::int16_t>(card - 1);
+  std::int16_t GpuOrNone() {
+    const auto gpu = reader_.As<std::uint16_t>();
+    Check(gpu <= ledger_.gpus_.size(), "a GPU that is not granted");
+    return static_cast<std::int16_t>(gpu - 1);
   }
   Block* BlockOrNone() {
     const std::uint64_t id = reader_.Number();
@@ -184,28 +184,28 @@ class Ledger::Loader {
                                                                                 : nullptr;
   }
 
-  void OneCard() {
-    if (!Check(cards_ < ledger_.cards_.size(), "there are more cards, or fewer")) {
+  void OneGpu() {
+    if (!Check(gpus_ < ledger_.gpus_.size(), "there are more GPUs, or fewer")) {
       return;
     }
-    CardState& card = ledger_.cards_[cards_++];
-    card.limit = reader_.Number();
-    card.peak = reader_.Number();
-    card.denied = reader_.Number();
+    GpuState& gpu = ledger_.gpus_[gpus_++];
+    gpu.limit = reader_.Number();
+    gpu.peak = reader_.Number();
+    gpu.denied = reader_.Number();
   }
 
   void OneBlock() {
     const std::uint64_t id = reader_.Number();
     const std::uint64_t bytes = reader_.Number();
-    const Card card = CardNumber();
+    const Gpu gpu = GpuNumber();
     const auto kind = reader_.As<std::uint8_t>();
     const std::uint64_t page_bytes = reader_.Number();
     const auto engine = reader_.As<std::uint32_t>();
     if (Check(id > last_block_ && id < kMostSerials, "the order of blocks") &&
         Check(kind <= static_cast<std::uint8_t>(Kind::kDebugger), "a kind of block") &&
-        Check(Fits(bytes, ledger_.cards_[card].used), "the sum of a card")) {
+        Check(Fits(bytes, ledger_.gpus_[gpu].used), "the sum of a GPU")) {
       ledger_.next_serial_ = last_block_ = id;
-      Block& block = ledger_.NewBlock(KindOf(kind), card, bytes);
+      Block& block = ledger_.NewBlock(KindOf(kind), gpu, bytes);
       block.page_bytes = page_bytes;
       block.engine = engine;
     }
@@ -237,13 +237,13 @@ class Ledger::Loader {
     const auto handle = reader_.As<Handle>();
     const auto parent = reader_.As<Handle>();
     const auto cls = reader_.As<std::uint32_t>();
-    const std::int16_t card = CardOrNone();
+    const std::int16_t gpu = GpuOrNone();
     Block* const block = BlockOrNone();
     Result<Place> place = ledger_.FindPlace({client, 0}, {parent, 0}, handle);
     if (!ordered || !Check(place.ok(), "the place of an object")) {
       return;
     }
-    place->card = card;
+    place->gpu = gpu;
     Object& object = ledger_.Insert(*place, handle, cls, block != nullptr ? block->kind : 0);
     if (block != nullptr) {
       ledger_.JoinBlock(object, *block);
@@ -264,27 +264,27 @@ class Ledger::Loader {
     const auto object = reader_.As<Handle>();
     const std::uint64_t address = reader_.Number();
     const std::uint64_t bytes = reader_.Number();
-    const Card card = CardNumber();
+    const Gpu gpu = GpuNumber();
     if (client == nullptr ||
         !Check(client->objects.contains(object), "a view of an object that is not there") ||
-        !Check(Fits(bytes, ledger_.cards_[card].bar1), "the sum of a window")) {
+        !Check(Fits(bytes, ledger_.gpus_[gpu].bar1), "the sum of a window")) {
       return;
     }
-    ledger_.cards_[card].bar1 += bytes;
+    ledger_.gpus_[gpu].bar1 += bytes;
     ++ledger_.counts_.mappings;
     client->mappings.emplace(object,
-                             internal::Mapping{address, bytes, static_cast<std::uint16_t>(card)});
+                             internal::Mapping{address, bytes, static_cast<std::uint16_t>(gpu)});
   }
 
   void OneExport() {
     const std::uint64_t file = reader_.Number();
     const auto index = reader_.As<std::uint32_t>();
     const auto cls = reader_.As<std::uint32_t>();
-    const std::int16_t card = CardOrNone();
+    const std::int16_t gpu = GpuOrNone();
     Block* const block = BlockOrNone();
     const std::uint8_t kind = block != nullptr ? block->kind : 0;
     if (reader_.failed() ||
-        !Check(ledger_.exports_.try_emplace({file, index}, Shared{block, cls, card, kind}).second,
+        !Check(ledger_.exports_.try_emplace({file, index}, Shared{block, cls, gpu, kind}).second,
                "a place in a file that is taken")) {
       return;
     }
@@ -295,19 +295,19 @@ class Ledger::Loader {
   }
 
   void OneExtra() {
-    const Card card = CardNumber();
+    const Gpu gpu = GpuNumber();
     const std::uint64_t owner = reader_.Number();
     const ExtraKey key{owner, reader_.Number()};
     const std::uint64_t bytes = reader_.Number();
-    if (!reader_.failed() && Check(ledger_.Extra(key, card) == 0, "a sum that is there already") &&
-        Check(Fits(bytes, ledger_.cards_[card].used), "the sum of a card")) {
-      ledger_.ForceExtra(key, card, bytes);
+    if (!reader_.failed() && Check(ledger_.Extra(key, gpu) == 0, "a sum that is there already") &&
+        Check(Fits(bytes, ledger_.gpus_[gpu].used), "the sum of a GPU")) {
+      ledger_.ForceExtra(key, gpu, bytes);
     }
   }
 
   Ledger& ledger_;
   StateReader& reader_;
-  std::size_t cards_ = 0;
+  std::size_t gpus_ = 0;
   std::uint64_t serial_ = 0;
   std::uint64_t last_block_ = 0;
   std::uint64_t last_object_ = 0;

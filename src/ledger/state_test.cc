@@ -23,8 +23,8 @@ constexpr Handle kOther = 0xc1d00002;
 constexpr FileKey kFile = 77;
 constexpr StateTag kState = 1;
 
-std::unique_ptr<Ledger> NewLedger(std::size_t cards = 2) {
-  return std::make_unique<Ledger>(std::vector<std::uint64_t>(cards, 1), kQuotas);
+std::unique_ptr<Ledger> NewLedger(std::size_t gpus = 2) {
+  return std::make_unique<Ledger>(std::vector<std::uint64_t>(gpus, 1), kQuotas);
 }
 
 std::string Saved(const Ledger& ledger) {
@@ -47,7 +47,7 @@ class LedgerStateTest : public ::testing::Test {
   LedgerStateTest() {
     EXPECT_TRUE(ledger_->SetLimit(0, 10000).ok());
     EXPECT_TRUE(ledger_->SetLimit(1, 5000).ok());
-    ledger_->SetCardQuotas(0, {.channel_groups = 6, .channels = 6, .bar1_bytes = 500});
+    ledger_->SetGpuQuotas(0, {.channel_groups = 6, .channels = 6, .bar1_bytes = 500});
     client_ = AddClient(kClient, 11, 21);
     other_ = AddClient(kOther, 12, 22);
     device_ = Add(client_, kClient, 0x80, Kind::kOther, 0, 0x2080, 1);
@@ -78,15 +78,15 @@ class LedgerStateTest : public ::testing::Test {
     return ledger_->AddClient(reservation, handle, file, owner).value();
   }
   ObjectRef Add(ClientRef client, Handle parent, Handle handle, Kind kind, std::uint64_t bytes,
-                std::uint32_t cls, std::optional<Card> card = {}, std::uint64_t page = 0) {
-    const Card charged = client == client_ ? 1 : 0;
+                std::uint32_t cls, std::optional<Gpu> gpu = {}, std::uint64_t page = 0) {
+    const Gpu charged = client == client_ ? 1 : 0;
     Reservation reservation = ledger_->Reserve(kind, charged, bytes).value();
     return ledger_
         ->AddObject(reservation, client,
                     {.parent = {parent},
                      .handle = handle,
                      .cls = cls,
-                     .card = card,
+                     .gpu = gpu,
                      .actual_bytes = bytes,
                      .page_bytes = page})
         .value();
@@ -107,15 +107,15 @@ class LedgerStateTest : public ::testing::Test {
   // Compares everything that can be asked.
   static void ExpectAlike(const Ledger& left, const Ledger& right) {
     EXPECT_EQ(left.Count(), right.Count());
-    for (Card card = 0; card < 2; ++card) {
-      EXPECT_EQ(left.Used(card), right.Used(card));
-      EXPECT_EQ(left.Peak(card), right.Peak(card));
-      EXPECT_EQ(left.Limit(card), right.Limit(card));
-      EXPECT_EQ(left.Denied(card), right.Denied(card));
-      EXPECT_EQ(left.Bar1Used(card), right.Bar1Used(card));
-      EXPECT_EQ(left.UsageByProcess(card), right.UsageByProcess(card));
+    for (Gpu gpu = 0; gpu < 2; ++gpu) {
+      EXPECT_EQ(left.Used(gpu), right.Used(gpu));
+      EXPECT_EQ(left.Peak(gpu), right.Peak(gpu));
+      EXPECT_EQ(left.Limit(gpu), right.Limit(gpu));
+      EXPECT_EQ(left.Denied(gpu), right.Denied(gpu));
+      EXPECT_EQ(left.Bar1Used(gpu), right.Bar1Used(gpu));
+      EXPECT_EQ(left.UsageByProcess(gpu), right.UsageByProcess(gpu));
       for (const ExtraKey key : {ExtraKey{21, 5}, ExtraKey{22, 6}}) {
-        EXPECT_EQ(left.Extra(key, card), right.Extra(key, card));
+        EXPECT_EQ(left.Extra(key, gpu), right.Extra(key, gpu));
       }
     }
     ASSERT_EQ(left.Clients().size(), right.Clients().size());
@@ -137,7 +137,7 @@ class LedgerStateTest : public ::testing::Test {
       EXPECT_EQ(object.parent, same->parent);
       EXPECT_EQ(object.cls, same->cls);
       EXPECT_EQ(object.kind, same->kind);
-      EXPECT_EQ(object.card, same->card);
+      EXPECT_EQ(object.gpu, same->gpu);
       EXPECT_EQ(object.bytes, same->bytes);
       EXPECT_EQ(object.holders, same->holders);
       EXPECT_EQ(object.page_bytes, same->page_bytes);
@@ -192,9 +192,9 @@ TEST_F(LedgerStateTest, GoesOnAsTheOldOneWould) {
     ExpectAlike(*ledger_, *next);
     EXPECT_EQ(Saved(*next), Saved(*ledger_));
   }
-  for (Card card = 0; card < 2; ++card) {
-    EXPECT_EQ(next->Used(card), 0U);
-    EXPECT_EQ(next->Bar1Used(card), 0U);
+  for (Gpu gpu = 0; gpu < 2; ++gpu) {
+    EXPECT_EQ(next->Used(gpu), 0U);
+    EXPECT_EQ(next->Bar1Used(gpu), 0U);
   }
   EXPECT_EQ(next->Count(), Counts{});
 }
@@ -223,9 +223,9 @@ TEST_F(LedgerStateTest, WhatACallHeldThatDiedIsNotInIt) {
   ExpectAlike(*ledger_, *next);
 }
 
-TEST_F(LedgerStateTest, WantsAsManyCards) {
-  for (const std::size_t cards : {0U, 1U, 3U}) {
-    EXPECT_FALSE(Load(Saved(*ledger_), *NewLedger(cards)).ok()) << cards;
+TEST_F(LedgerStateTest, WantsAsManyGpus) {
+  for (const std::size_t gpus : {0U, 1U, 3U}) {
+    EXPECT_FALSE(Load(Saved(*ledger_), *NewLedger(gpus)).ok()) << gpus;
   }
   EXPECT_FALSE(Load("", *NewLedger(0)).ok()) << "not even a serial number";
 }
@@ -298,36 +298,36 @@ TEST(LedgerStateRows, WhatCannotBeIsRefused) {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"record 30 is of a newer version", Row(30 | kRequired).Take()},
-      {"there are more cards", (Row(2) << 9).Take()},
+      {"there are more GPUs", (Row(2) << 9).Take()},
       {"nothing holds a block", (Row(3) << 5 << 1 << 0 << 1 << 0).Take()},
       {"the order of blocks", (Row(3) << 1 << 1 << 0 << 1 << 0).Take()},
       {"a kind of block", (Row(3) << 5 << 1 << 0 << 6 << 0).Take()},
-      {"a card that is not granted", (Row(3) << 5 << 1 << 2 << 0 << 0).Take()},
-      {"the sum of a card", (Row(3) << 5 << (kMost - 99) << 0 << 0 << 0).Take()},
+      {"a GPU that is not granted", (Row(3) << 5 << 1 << 2 << 0 << 0).Take()},
+      {"the sum of a GPU", (Row(3) << 5 << (kMost - 99) << 0 << 0 << 0).Take()},
       {"a client that is there already", (Row(4) << 5 << 50 << 1 << 1).Take()},
       {"the order of objects", (Row(4) << 4 << 51 << 1 << 1).Take()},
       {"the next serial number", (Row(4) << 9 << 51 << 1 << 1).Take()},
       {"the place of an object", (Row(5) << 5 << 51 << 9 << 50 << 0 << 0 << 0).Take()},
       {"the place of an object", (Row(5) << 5 << 50 << 9 << 10 << 0 << 0 << 0).Take()},
       {"the place of an object", (Row(5) << 5 << 50 << 8 << 50 << 0 << 0 << 0).Take()},
-      {"a card that is not granted", (Row(5) << 5 << 50 << 9 << 50 << 0 << 3 << 0).Take()},
+      {"a GPU that is not granted", (Row(5) << 5 << 50 << 9 << 50 << 0 << 3 << 0).Take()},
       {"a block that is not there", (Row(5) << 5 << 50 << 9 << 50 << 0 << 0 << 2).Take()},
       {"a number is too large", (Row(5) << 5 << 50 << kMost << 50 << 0 << 0 << 0).Take()},
       {"a dependency", (Row(6) << 50 << 7 << 7).Take()},
       {"a dependency", (Row(6) << 50 << 50 << 7).Take()},
       {"a view of an object", (Row(7) << 50 << 9 << 0 << 1 << 0).Take()},
       {"a client that is not there", (Row(7) << 51 << 7 << 0 << 1 << 0).Take()},
-      {"a card that is not granted", (Row(7) << 50 << 7 << 0 << 1 << 2).Take()},
+      {"a GPU that is not granted", (Row(7) << 50 << 7 << 0 << 1 << 2).Take()},
       {"the sum of a window",
        (Row(7) << 50 << 7 << 0 << kMost << 0).Take() + (Row(7) << 50 << 7 << 1 << 1 << 0).Take()},
       {"a place in a file",
        (Row(8) << 1 << 1 << 0 << 0 << 0).Take() + (Row(8) << 1 << 1 << 0 << 0 << 1).Take()},
       {"a block that is not there", (Row(8) << 1 << 1 << 0 << 0 << 2).Take()},
-      {"a card that is not granted", (Row(8) << 1 << 1 << 0 << 3 << 0).Take()},
-      {"the sum of a card", (Row(9) << 0 << 1 << 1 << (kMost - 99)).Take()},
+      {"a GPU that is not granted", (Row(8) << 1 << 1 << 0 << 3 << 0).Take()},
+      {"the sum of a GPU", (Row(9) << 0 << 1 << 1 << (kMost - 99)).Take()},
       {"a sum that is there",
        (Row(9) << 0 << 1 << 1 << 5).Take() + (Row(9) << 0 << 1 << 1 << 6).Take()},
-      {"a card that is not granted", (Row(9) << 2 << 1 << 1 << 5).Take()},
+      {"a GPU that is not granted", (Row(9) << 2 << 1 << 1 << 5).Take()},
   };
   for (const auto& [why, rows] : wrong) {
     const Result<> loaded = Load(Around(base + rows), *NewLedger());

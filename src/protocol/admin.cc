@@ -10,7 +10,7 @@
 namespace cgpu {
 namespace {
 
-constexpr std::size_t kMaxCards = 256;
+constexpr std::size_t kMaxGpus = 256;
 
 Error Bad(const char* what) {
   return Error{Code::kInvalid, 0, what, {}};
@@ -44,17 +44,17 @@ void Fields(LineCodec& io, ContainerStatus& status) {
   if (io.Line("counters", status.counters.has_value(), [&] { VisitCounters(io, counters); })) {
     status.counters = counters;
   }
-  io.Each("card", status.cards, kMaxCards, [&](CardStatus& card) {
-    io.Values(card.uuid, card.index, card.host_index, card.limit_bytes, card.used_bytes,
-              card.peak_bytes, card.denied);
+  io.Each("card", status.gpus, kMaxGpus, [&](GpuStatus& gpu) {
+    io.Values(gpu.uuid, gpu.index, gpu.host_index, gpu.limit_bytes, gpu.used_bytes, gpu.peak_bytes,
+              gpu.denied);
     if (io.More(true)) {
-      io.Word(card.throttled_ns);
+      io.Word(gpu.throttled_ns);
     }
   });
 }
 
 // Numbers of processes rise from line to line.
-void Fields(LineCodec& io, CardMemory& memory) {
+void Fields(LineCodec& io, GpuMemory& memory) {
   unsigned last = 0;
   io.One("limit", memory.limit_bytes);
   io.One("used", memory.used_bytes);
@@ -150,25 +150,25 @@ Result<ContainerStatus> DecodeStatus(std::string_view text) {
   return kAnswer<ContainerStatus>.Decode(text);
 }
 
-std::string EncodeCardMemory(const CardMemory& memory) {
-  CardMemory most = memory;
+std::string EncodeGpuMemory(const GpuMemory& memory) {
+  GpuMemory most = memory;
   auto& processes = most.processes;
   std::ranges::sort(processes, [](const auto& a, const auto& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.pid < b.pid;
   });
   processes.resize(std::min(processes.size(), kMaxProcesses));
   std::ranges::sort(processes, [](const auto& a, const auto& b) { return a.pid < b.pid; });
-  return kAnswer<CardMemory>.Encode(most);
+  return kAnswer<GpuMemory>.Encode(most);
 }
 
-Result<CardMemory> DecodeCardMemory(std::string_view text) {
+Result<GpuMemory> DecodeGpuMemory(std::string_view text) {
   if (text.starts_with("error ")) {
     Error error = DecodeOutcome(text).error();
     error.code = Code::kUnsupported;
     error.hint = "after an update: cgpu upgrade";
     return error;
   }
-  return kAnswer<CardMemory>.Decode(text);
+  return kAnswer<GpuMemory>.Decode(text);
 }
 
 std::string EncodeOutcome(const Result<>& outcome) {

@@ -1,7 +1,7 @@
 // The protocol of a shim's admin socket, <registry>/<id>.sock: one request line in, reply lines
 // out, end of stream. Requests:
 //   ps               -> the container's state, EncodeStatus()
-//   memory UUID      -> what each process has of one GPU, EncodeCardMemory(), or "error SENTENCE"
+//   memory UUID      -> what each process has of one GPU, EncodeGpuMemory(), or "error SENTENCE"
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every GPU of the grant
 //   order UUID SLICE PERIOD ON PHASE MARKS TURNS
 //                    -> "ok" or "error SENTENCE": the standing order for one GPU of the grant,
@@ -48,7 +48,7 @@ struct ProcessMemory {
   std::uint64_t bytes = 0;
 };
 
-struct CardStatus {
+struct GpuStatus {
   std::string uuid;
   unsigned index = 0;  // inside the container
   unsigned host_index = 0;
@@ -85,14 +85,14 @@ struct ContainerStatus {
   std::string origin;
   bool isolated = true;
   ComputeRequest compute;
-  std::vector<CardStatus> cards;
+  std::vector<GpuStatus> gpus;
 };
 
 // The memory of a GPU that a container holds at one moment. A driver's client, and what is made
 // through it, belongs to the process that made the client, whichever process uses it later. Two
 // kinds of memory have no process here and count in `used_bytes` alone: memory of a process that
 // has ended (others can still have its files), and memory that only files or calls reference.
-struct CardMemory {
+struct GpuMemory {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;
   std::vector<ProcessMemory> processes;  // in order of their numbers
@@ -118,8 +118,8 @@ struct AdminRequest {
 
 // Encode and decode the reply to "memory". Its last line is ".". Decoding "error SENTENCE" gives
 // kUnsupported: a shim of an earlier version knows no such request.
-[[nodiscard]] std::string EncodeCardMemory(const CardMemory& memory);
-[[nodiscard]] Result<CardMemory> DecodeCardMemory(std::string_view text);
+[[nodiscard]] std::string EncodeGpuMemory(const GpuMemory& memory);
+[[nodiscard]] Result<GpuMemory> DecodeGpuMemory(std::string_view text);
 
 // Encode and decode "ok\n" and "error SENTENCE\n". Decoding an error gives it back as kConflict
 // with the sentence.

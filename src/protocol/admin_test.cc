@@ -21,7 +21,7 @@ ContainerStatus Example() {
   status.since = 1790000000;
   status.counters = {
       {1, 2, 3, 4, 5, 6, 7, 8}, {9, 10, 11, 12, 13, 14}, {15, 16, 17, 18, 19, 20, 21, 22}, 23, 24};
-  status.cards = {{"GPU-8a56", 0, 1, 100, 50, 60, 3, 0, 77}, {"GPU-9b67", 1, 0, 100, 0, 0, 0}};
+  status.gpus = {{"GPU-8a56", 0, 1, 100, 50, 60, 3, 0, 77}, {"GPU-9b67", 1, 0, 100, 0, 0, 0}};
   return status;
 }
 
@@ -29,9 +29,9 @@ TEST(Admin, StatusIsTheSameAfterEncodingAndDecoding) {
   const auto decoded = DecodeStatus(EncodeStatus(Example()));
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   EXPECT_EQ(EncodeStatus(decoded.value()), EncodeStatus(Example()));
-  EXPECT_EQ(decoded.value().cards[0].host_index, 1U);
-  EXPECT_EQ(decoded.value().cards[0].denied, 3U);
-  EXPECT_EQ(decoded.value().cards[0].throttled_ns, 77U);
+  EXPECT_EQ(decoded.value().gpus[0].host_index, 1U);
+  EXPECT_EQ(decoded.value().gpus[0].denied, 3U);
+  EXPECT_EQ(decoded.value().gpus[0].throttled_ns, 77U);
   EXPECT_EQ(decoded.value().counters, Example().counters);
   EXPECT_EQ(decoded.value().pid, 4711U);
 }
@@ -43,7 +43,7 @@ TEST(Admin, TextsAreTheSameForEver) {
             "since 1790000000\n"
             "counters 24 23 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22\n"
             "card GPU-8a56 0 1 100 50 60 3 77\ncard GPU-9b67 1 0 100 0 0 0 0\n.\n");
-  EXPECT_EQ(EncodeCardMemory({100, 70, {{7, 20}, {4711, 50}}}),
+  EXPECT_EQ(EncodeGpuMemory({100, 70, {{7, 20}, {4711, 50}}}),
             "limit 100\nused 70\nprocess 7 20\nprocess 4711 50\n.\n");
   for (const char* text :
        {"ps\n", "memory GPU-1\n", "set * 1048576\n", "order GPU-1 3000 20000 6000 500 3 4\n",
@@ -68,8 +68,8 @@ TEST(Admin, AShimOfAnEarlierVersionCountsNothing) {
       "card GPU-8a56 0 1 100 50 60 3\n.\n");
   ASSERT_TRUE(status.ok()) << status.error().what;
   EXPECT_FALSE(status->counters.has_value());
-  EXPECT_EQ(status->cards[0].denied, 3U);
-  EXPECT_EQ(status->cards[0].throttled_ns, 0U);
+  EXPECT_EQ(status->gpus[0].denied, 3U);
+  EXPECT_EQ(status->gpus[0].throttled_ns, 0U);
 }
 
 TEST(Admin, EveryCutOffStatusIsNoticed) {
@@ -109,46 +109,46 @@ TEST(Admin, WhatALaterVersionSaysOfAContainerIsPassedOver) {
   const auto later = DecodeStatus(body + "weather fine 3\ncard GPU-9 9 9 1 2 3 4 5 6\n.\n");
   ASSERT_TRUE(later.ok());
   EXPECT_EQ(later->id, Example().id);
-  EXPECT_EQ(later->cards.back().denied, 4U);
+  EXPECT_EQ(later->gpus.back().denied, 4U);
 }
 
 TEST(Admin, MemoryIsTheSameAfterEncodingAndDecoding) {
-  const CardMemory example{100, 70, {{7, 20}, {4711, 50}}};
-  const std::string text = EncodeCardMemory(example);
-  const auto decoded = DecodeCardMemory(text);
+  const GpuMemory example{100, 70, {{7, 20}, {4711, 50}}};
+  const std::string text = EncodeGpuMemory(example);
+  const auto decoded = DecodeGpuMemory(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
-  EXPECT_EQ(EncodeCardMemory(*decoded), text);
+  EXPECT_EQ(EncodeGpuMemory(*decoded), text);
   EXPECT_EQ(decoded->limit_bytes, 100U);
   EXPECT_EQ(decoded->used_bytes, 70U);
   EXPECT_EQ(decoded->processes[1].pid, 4711U);
   EXPECT_EQ(decoded->processes[1].bytes, 50U);
   for (std::size_t n = 0; n < text.size(); ++n) {
-    EXPECT_FALSE(DecodeCardMemory(text.substr(0, n)).ok()) << n;
+    EXPECT_FALSE(DecodeGpuMemory(text.substr(0, n)).ok()) << n;
   }
-  EXPECT_TRUE(DecodeCardMemory("limit 1\nused 1\nweather fine\nprocess 1 1 later\n.\n").ok());
+  EXPECT_TRUE(DecodeGpuMemory("limit 1\nused 1\nweather fine\nprocess 1 1 later\n.\n").ok());
   for (const char* bad :
        {"limit 1\n.\n", "limit 1\nused\n.\n", "limit 1\nused 1\nused 1\n.\n",
         "limit 1\nused 1\nprocess 1\n.\n", "limit 1\nused 1\nprocess 0 1\n.\n",
         "limit 1\nused 1\nprocess 1 -1\n.\n", "limit 1\nused 1\nprocess 2 1\nprocess 2 1\n.\n"}) {
-    EXPECT_FALSE(DecodeCardMemory(bad).ok()) << bad;
+    EXPECT_FALSE(DecodeGpuMemory(bad).ok()) << bad;
   }
-  const auto older = DecodeCardMemory("error unknown request\n");
+  const auto older = DecodeGpuMemory("error unknown request\n");
   ASSERT_FALSE(older.ok());
   EXPECT_EQ(older.error().code, Code::kUnsupported);
 }
 
 TEST(Admin, OfVeryManyProcessesThoseWithTheMostAreNamed) {
-  CardMemory many;
+  GpuMemory many;
   for (unsigned i = 1; i <= kMaxProcesses + 10; ++i) {
     many.processes.push_back({i, i});
   }
-  const std::string text = EncodeCardMemory(many);
+  const std::string text = EncodeGpuMemory(many);
   EXPECT_LT(text.size(), kMaxMessage);
-  const auto decoded = DecodeCardMemory(text);
+  const auto decoded = DecodeGpuMemory(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   ASSERT_EQ(decoded->processes.size(), kMaxProcesses);
   EXPECT_EQ(decoded->processes.front().pid, 11U);
-  EXPECT_FALSE(DecodeCardMemory(text.substr(0, text.size() - 2) + "process 5000 1\n.\n").ok());
+  EXPECT_FALSE(DecodeGpuMemory(text.substr(0, text.size() - 2) + "process 5000 1\n.\n").ok());
 }
 
 TEST(Admin, APauseIsANumberAndNothingElse) {

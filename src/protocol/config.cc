@@ -31,11 +31,11 @@ void VisitFile(LineCodec& io, NodeFile& file) {
   }
 }
 
-void VisitCard(LineCodec& io, CardGrant& grant) {
-  Card& card = grant.card;
-  io.Values(card.uuid, card.index, card.minor, card.bdf, card.gpu_id, grant.limit_bytes,
-            card.memory_bytes);
-  io.Check(grant.limit_bytes <= card.memory_bytes);
+void VisitGpu(LineCodec& io, GpuGrant& grant) {
+  Gpu& gpu = grant.gpu;
+  io.Values(gpu.uuid, gpu.index, gpu.minor, gpu.bdf, gpu.gpu_id, grant.limit_bytes,
+            gpu.memory_bytes);
+  io.Check(grant.limit_bytes <= gpu.memory_bytes);
 }
 
 void Fields(LineCodec& io, ShimConfig& config) {
@@ -52,9 +52,9 @@ void Fields(LineCodec& io, ShimConfig& config) {
   io.Line("prove", config.prove, [&] { io.Word(config.prove); });
   io.Each("file", config.files, kMaxFiles, [&](NodeFile& file) { VisitFile(io, file); });
   io.Each("watch", config.watches, kMaxFiles);
-  io.Each("card", config.cards, kMaxFiles, [&](CardGrant& card) { VisitCard(io, card); });
+  io.Each("card", config.gpus, kMaxFiles, [&](GpuGrant& gpu) { VisitGpu(io, gpu); });
   io.Require(!config.files.empty(), "file");
-  io.Require(!config.cards.empty(), "card");
+  io.Require(!config.gpus.empty(), "card");
 }
 
 constexpr LineFormat<ShimConfig> kConfig{"the configuration", Fields, TextEnd::kNone};

@@ -75,7 +75,7 @@ struct ShimConfig {
   std::string driver;         // "550.163.01"
   std::vector<NodeFile> files;
   std::vector<std::string> watches;  // paths to watch for the last close of a device file
-  std::vector<CardGrant> cards;      // in grant order; Card::model is not carried
+  std::vector<GpuGrant> gpus;        // in grant order; Gpu::model is not carried
   // Whether a call must have come from the container before its image runs (sandbox/proof.h).
   bool prove = false;
   bool killable = true;  // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV

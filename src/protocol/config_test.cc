@@ -39,15 +39,15 @@ ShimConfig Example() {
   gpu.ino_value = 0x0300010000000000;
   config.files = {ctl, gpu};
   config.watches = {"/dev", "/run/b"};
-  CardGrant card;
-  card.card.uuid = "GPU-8a56";
-  card.card.index = 1;
-  card.card.minor = 1;
-  card.card.bdf = "0000:01:00.0";
-  card.card.gpu_id = 0x100;
-  card.card.memory_bytes = std::uint64_t{16160} << 20;
-  card.limit_bytes = std::uint64_t{4309} << 20;
-  config.cards = {card};
+  GpuGrant grant;
+  grant.gpu.uuid = "GPU-8a56";
+  grant.gpu.index = 1;
+  grant.gpu.minor = 1;
+  grant.gpu.bdf = "0000:01:00.0";
+  grant.gpu.gpu_id = 0x100;
+  grant.gpu.memory_bytes = std::uint64_t{16160} << 20;
+  grant.limit_bytes = std::uint64_t{4309} << 20;
+  config.gpus = {grant};
   return config;
 }
 
@@ -68,8 +68,8 @@ TEST(Config, IsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(config.files[1].path, Example().files[1].path);
   EXPECT_EQ(config.files[1].ino_value, 0x0300010000000000U);
   EXPECT_THAT(config.watches, testing::ElementsAre("/dev", "/run/b"));
-  EXPECT_EQ(config.cards[0].card.gpu_id, 0x100U);
-  EXPECT_EQ(config.cards[0].limit_bytes, std::uint64_t{4309} << 20);
+  EXPECT_EQ(config.gpus[0].gpu.gpu_id, 0x100U);
+  EXPECT_EQ(config.gpus[0].limit_bytes, std::uint64_t{4309} << 20);
 }
 
 // A shim gets this text from a predecessor of another version, too.
@@ -147,7 +147,7 @@ TEST(Config, RefusesBadLines) {
 TEST(Config, RefusesWhatIsMissingOrTooLong) {
   EXPECT_FALSE(DecodeConfig("").ok());
   ShimConfig config = Example();
-  config.cards.clear();
+  config.gpus.clear();
   EXPECT_FALSE(DecodeConfig(EncodeConfig(config)).ok());
   config = Example();
   config.files.clear();

@@ -51,7 +51,7 @@ struct SizeRule {
 };
 
 // The files that take it; on the others the driver answers EINVAL.
-enum class EscapeFiles : NvU8 { kCtl, kCard, kBoth };
+enum class EscapeFiles : NvU8 { kCtl, kGpu, kBoth };
 
 struct EscapeRow {
   NvU8 nr;

@@ -10,8 +10,8 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::rmclient {
 
@@ -19,7 +19,7 @@ namespace cgpu::rmclient {
 // Client: not in two threads at once. `client` must outlive it.
 class ErrorEvents {
  public:
-  [[nodiscard]] static Result<ErrorEvents> Make(Client& client, const Card& card);
+  [[nodiscard]] static Result<ErrorEvents> Make(Client& client, const Gpu& gpu);
   ErrorEvents(ErrorEvents&& other) noexcept = default;
   ErrorEvents& operator=(ErrorEvents&&) = delete;
   ErrorEvents(const ErrorEvents&) = delete;
@@ -35,7 +35,7 @@ class ErrorEvents {
  private:
   ErrorEvents(Client& client, rm::NvHandle device, UniqueFd file)
       : client_(&client), device_(device), file_(std::move(file)) {}
-  [[nodiscard]] Result<> Subscribe(const Card& card);
+  [[nodiscard]] Result<> Subscribe(const Gpu& gpu);
 
   Client* client_;
   rm::NvHandle device_;

@@ -12,21 +12,21 @@
 
 namespace cgpu::rmclient {
 
-Result<ErrorEvents> ErrorEvents::Make(Client& client, const Card& card) {
+Result<ErrorEvents> ErrorEvents::Make(Client& client, const Gpu& gpu) {
   // A file of its own: a file's events are told to the first that asks.
-  CGPU_ASSIGN_OR_RETURN(auto file, OpenFile(client.paths().card(card.minor), O_RDWR));
+  CGPU_ASSIGN_OR_RETURN(auto file, OpenFile(client.paths().gpu(gpu.minor), O_RDWR));
   if (const int error = RegisterFd(file.get(), client.fd()); error != 0) {
-    return ErrnoError(Code::kUnavailable, error, "registering a file of card " + card.bdf);
+    return ErrnoError(Code::kUnavailable, error, "registering a file of GPU " + gpu.bdf);
   }
-  ErrorEvents events(client, card.device, std::move(file));
-  CGPU_TRY(events.Subscribe(card));
+  ErrorEvents events(client, gpu.device, std::move(file));
+  CGPU_TRY(events.Subscribe(gpu));
   return events;
 }
 
-Result<> ErrorEvents::Subscribe(const Card& card) {
-  const std::string what = "waiting for errors of card " + card.bdf;
+Result<> ErrorEvents::Subscribe(const Gpu& gpu) {
+  const std::string what = "waiting for errors of GPU " + gpu.bdf;
   rm::NV2080_ALLOC_PARAMETERS subdevice = {};
-  subdevice.subDeviceId = card.subdevice_instance;
+  subdevice.subDeviceId = gpu.subdevice_instance;
   Outcome outcome =
       client_->Alloc(device_, &subdevice_, rm::NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice));
   if (!outcome.ok()) {

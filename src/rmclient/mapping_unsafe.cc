@@ -5,39 +5,39 @@
 #include <utility>
 
 #include "base/file.h"
-#include "rmclient/cards.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::rmclient {
 
-Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHandle memory,
+Result<Mapping> Mapping::Make(const Client& client, const Gpu& gpu, rm::NvHandle memory,
                               std::size_t length, Of of) {
   // The driver remembers one mapping per open file, so each gets a file of its own.
-  const bool of_card = of == Of::kCard;
+  const bool of_gpu = of == Of::kGpu;
   CGPU_ASSIGN_OR_RETURN(
-      auto file, OpenFile(of_card ? client.paths().card(card.minor) : client.paths().ctl, O_RDWR));
+      auto file, OpenFile(of_gpu ? client.paths().gpu(gpu.minor) : client.paths().ctl, O_RDWR));
   rm::nv_ioctl_nvos33_parameters_with_fd call = {};
   call.params.hClient = client.handle();
-  call.params.hDevice = card.device;
+  call.params.hDevice = gpu.device;
   call.params.hMemory = memory;
   call.params.length = length;
-  call.params.flags = of_card ? 0 : rm::NVOS33_FLAGS_ACCESS_READ_ONLY;
+  call.params.flags = of_gpu ? 0 : rm::NVOS33_FLAGS_ACCESS_READ_ONLY;
   call.fd = file.get();
   const Outcome outcome = MapMemory(client.fd(), &call);
   if (!outcome.ok()) {
-    return CallError(outcome, "mapping memory of card " + card.bdf);
+    return CallError(outcome, "mapping memory of GPU " + gpu.bdf);
   }
   Mapping mapping;
   mapping.client_ = &client;
   mapping.unmap_.hClient = client.handle();
-  mapping.unmap_.hDevice = card.device;
+  mapping.unmap_.hDevice = gpu.device;
   mapping.unmap_.hMemory = memory;
   mapping.unmap_.pLinearAddress = call.params.pLinearAddress;
-  void* data = mmap(nullptr, length, of_card ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-                    file.get(), 0);
+  void* data =
+      mmap(nullptr, length, of_gpu ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
-    return ErrnoError(Code::kInternal, errno, "mapping memory of card " + card.bdf);
+    return ErrnoError(Code::kInternal, errno, "mapping memory of GPU " + gpu.bdf);
   }
-  if (!of_card) {
+  if (!of_gpu) {
     (void)mlock(data, length);  // a page that had to be fetched again might be gone
   }
   mapping.data_ = data;

@@ -66,7 +66,7 @@ class GpuCalls {
 [[nodiscard]] Outcome UnmapMemory(int fd, rm::NVOS34_PARAMETERS* params);
 
 // Ties a GPU's file to the control file whose clients it serves. Returns 0 or the errno.
-[[nodiscard]] int RegisterFd(int card_fd, int ctl_fd);
+[[nodiscard]] int RegisterFd(int gpu_fd, int ctl_fd);
 
 // Returns the driver's own version string ("550.163.01"), asked on an open control file.
 [[nodiscard]] Result<std::string> QueryDriverVersion(int ctl_fd);
@@ -74,7 +74,7 @@ class GpuCalls {
 // Paths of the GPUs' files.
 struct DevicePaths {
   std::string ctl;
-  std::function<std::string(unsigned minor)> card;
+  std::function<std::string(unsigned minor)> gpu;
 
   // Returns the usual names in a folder: "/dev".
   [[nodiscard]] static DevicePaths InFolder(const std::string& folder);

@@ -166,9 +166,9 @@ Outcome UnmapMemory(int fd, rm::NVOS34_PARAMETERS* params) {
   return {error, params->status};
 }
 
-int RegisterFd(int card_fd, int ctl_fd) {
+int RegisterFd(int gpu_fd, int ctl_fd) {
   rm::nv_ioctl_register_fd_t call = {.ctl_fd = ctl_fd};
-  return Escape(card_fd, rm::NV_ESC_REGISTER_FD, &call, sizeof(call));
+  return Escape(gpu_fd, rm::NV_ESC_REGISTER_FD, &call, sizeof(call));
 }
 
 Result<std::string> QueryDriverVersion(int ctl_fd) {

@@ -25,19 +25,19 @@ namespace {
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 template <class Params>
-Result<Params> Ask(Client& client, const Card& card, rm::NvU32 command, const char* what) {
+Result<Params> Ask(Client& client, const Gpu& gpu, rm::NvU32 command, const char* what) {
   Params params = {};
-  const Outcome outcome = client.Control(card.subdevice, command, &params, sizeof(params));
+  const Outcome outcome = client.Control(gpu.subdevice, command, &params, sizeof(params));
   if (!outcome.ok()) {
     std::string doing = "asking for the ";
-    doing.append(what).append(" of card ").append(card.bdf);
+    doing.append(what).append(" of GPU ").append(gpu.bdf);
     return CallError(outcome, doing);
   }
   return params;
 }
 
 template <std::size_t N>
-Result<std::array<std::uint32_t, N>> AskFbInfos(Client& client, const Card& card,
+Result<std::array<std::uint32_t, N>> AskFbInfos(Client& client, const Gpu& gpu,
                                                 const std::array<rm::NvU32, N>& indices) {
   // The list is fixed in length, and its length differs between branches; the head is the same.
   rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 params = {};
@@ -46,10 +46,10 @@ Result<std::array<std::uint32_t, N>> AskFbInfos(Client& client, const Card& card
     params.fbInfoList[i].index = indices[i];
   }
   const Outcome outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
+      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
                      rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the memory of card " + card.bdf);
+    return CallError(outcome, "asking for the memory of GPU " + gpu.bdf);
   }
   std::array<std::uint32_t, N> data{};
   for (std::size_t i = 0; i < N; ++i) {
@@ -58,16 +58,16 @@ Result<std::array<std::uint32_t, N>> AskFbInfos(Client& client, const Card& card
   return data;
 }
 
-Result<std::uint32_t> AskGrInfo(Client& client, const Card& card, rm::NvU32 index) {
+Result<std::uint32_t> AskGrInfo(Client& client, const Gpu& gpu, rm::NvU32 index) {
   rm::NV2080_CTRL_GR_INFO info = {};
   info.index = index;
   rm::NV2080_CTRL_GR_GET_INFO_PARAMS params = {};
   params.grInfoListSize = 1;
   params.grInfoList = reinterpret_cast<std::uintptr_t>(&info);
   const Outcome outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO, &params, sizeof(params));
+      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO, &params, sizeof(params));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the graphics engine of card " + card.bdf);
+    return CallError(outcome, "asking for the graphics engine of GPU " + gpu.bdf);
   }
   return info.data;
 }
@@ -81,27 +81,27 @@ bool IsGraphicsClass(rm::NvU32 cls) {
   return (cls & 0xFFU) == 0x97 && cls >= 0xA097;
 }
 
-Result<std::vector<rm::NvU32>> ReadClasses(Client& client, const Card& card) {
+Result<std::vector<rm::NvU32>> ReadClasses(Client& client, const Gpu& gpu) {
   constexpr auto kCommand = rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2;
   std::vector<rm::NvU32> words(rm::ControlSize(client.abi(), kCommand) / sizeof(rm::NvU32));
   const Outcome outcome =
-      client.Control(card.device, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
+      client.Control(gpu.device, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the classes of card " + card.bdf);
+    return CallError(outcome, "asking for the classes of GPU " + gpu.bdf);
   }
   const auto count = std::min<std::size_t>(words[0], words.size() - 1);
   return std::vector<rm::NvU32>(words.begin() + 1,
                                 words.begin() + 1 + static_cast<std::ptrdiff_t>(count));
 }
 
-Result<std::vector<std::uint32_t>> ReadPidsOf(Client& client, const Card& card, rm::NvU32 cls) {
+Result<std::vector<std::uint32_t>> ReadPidsOf(Client& client, const Gpu& gpu, rm::NvU32 cls) {
   auto params = std::make_unique<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>();
   params->idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS;
   params->id = cls;
-  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS,
+  const Outcome outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS,
                                          params.get(), sizeof(*params));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the processes on card " + card.bdf);
+    return CallError(outcome, "asking for the processes on GPU " + gpu.bdf);
   }
   const auto count = std::min<std::size_t>(params->pidTblCount, std::size(params->pidTbl));
   return std::vector<std::uint32_t>(params->pidTbl, params->pidTbl + count);
@@ -132,46 +132,46 @@ void Add(Use& use, const Utilisation& sample, double weight) {
 
 }  // namespace
 
-Result<PciIds> ReadPciIds(Client& client, const Card& card) {
+Result<PciIds> ReadPciIds(Client& client, const Gpu& gpu) {
   CGPU_ASSIGN_OR_RETURN(const auto params, Ask<rm::NV2080_CTRL_BUS_GET_PCI_INFO_PARAMS>(
-                                               client, card, rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO,
+                                               client, gpu, rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO,
                                                "PCI identification"));
   return PciIds{params.pciDeviceId, params.pciSubSystemId};
 }
 
-Result<FbInfo> ReadBar1(Client& client, const Card& card) {
+Result<FbInfo> ReadBar1(Client& client, const Gpu& gpu) {
   constexpr std::array<rm::NvU32, 2> kIndices = {rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE,
                                                  rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE};
-  CGPU_ASSIGN_OR_RETURN(const auto kib, AskFbInfos(client, card, kIndices));
+  CGPU_ASSIGN_OR_RETURN(const auto kib, AskFbInfos(client, gpu, kIndices));
   return FbInfo{std::uint64_t{kib[0]} << 10, std::uint64_t{kib[1]} << 10};
 }
 
-Result<ComputeCapability> ReadComputeCapability(Client& client, const Card& card) {
+Result<ComputeCapability> ReadComputeCapability(Client& client, const Gpu& gpu) {
   constexpr rm::NvU32 kSmVersion = 0x0C;  // NV0080_CTRL_GR_INFO_INDEX_SM_VERSION
-  CGPU_ASSIGN_OR_RETURN(const auto version, AskGrInfo(client, card, kSmVersion));
+  CGPU_ASSIGN_OR_RETURN(const auto version, AskGrInfo(client, gpu, kSmVersion));
   return ComputeCapability{version >> 8, version & 0xFFU};  // ..._SM_VERSION_7_05 is 0x705
 }
 
-Result<Architecture> ReadArchitecture(Client& client, const Card& card) {
+Result<Architecture> ReadArchitecture(Client& client, const Gpu& gpu) {
   CGPU_ASSIGN_OR_RETURN(const auto params,
                         Ask<rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS>(
-                            client, card, rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, "architecture"));
+                            client, gpu, rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, "architecture"));
   return Architecture{params.architecture, params.implementation};
 }
 
-Result<std::uint32_t> ReadCores(Client& client, const Card& card) {
+Result<std::uint32_t> ReadCores(Client& client, const Gpu& gpu) {
   constexpr rm::NvU32 kCores = 0x1D;  // NV0080_CTRL_GR_INFO_INDEX_GPU_CORE_COUNT
-  return AskGrInfo(client, card, kCores);
+  return AskGrInfo(client, gpu, kCores);
 }
 
-Result<std::uint32_t> ReadBusWidth(Client& client, const Card& card) {
+Result<std::uint32_t> ReadBusWidth(Client& client, const Gpu& gpu) {
   constexpr rm::NvU32 kBusWidth = 0x0B;  // NV2080_CTRL_FB_INFO_INDEX_BUS_WIDTH
   CGPU_ASSIGN_OR_RETURN(const auto bits,
-                        AskFbInfos(client, card, std::array<rm::NvU32, 1>{kBusWidth}));
+                        AskFbInfos(client, gpu, std::array<rm::NvU32, 1>{kBusWidth}));
   return bits[0];
 }
 
-Result<std::string> ReadBiosVersion(Client& client, const Card& card) {
+Result<std::string> ReadBiosVersion(Client& client, const Gpu& gpu) {
   std::array<rm::NV2080_CTRL_BIOS_INFO, 2> infos{};
   infos[0].index = rm::NV2080_CTRL_BIOS_INFO_INDEX_REVISION;
   infos[1].index = rm::NV2080_CTRL_BIOS_INFO_INDEX_OEM_REVISION;
@@ -179,9 +179,9 @@ Result<std::string> ReadBiosVersion(Client& client, const Card& card) {
   params.biosInfoListSize = infos.size();
   params.biosInfoList = reinterpret_cast<std::uintptr_t>(infos.data());
   const Outcome outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_BIOS_GET_INFO, &params, sizeof(params));
+      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_BIOS_GET_INFO, &params, sizeof(params));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the VBIOS of card " + card.bdf);
+    return CallError(outcome, "asking for the VBIOS of GPU " + gpu.bdf);
   }
   const rm::NvU32 revision = infos[0].data;
   char text[sizeof("FF.FF.FF.FF.FFFFFFFF")];
@@ -190,54 +190,54 @@ Result<std::string> ReadBiosVersion(Client& client, const Card& card) {
   return std::string(text);
 }
 
-Result<std::string> ReadInforomImage(Client& client, const Card& card) {
+Result<std::string> ReadInforomImage(Client& client, const Gpu& gpu) {
   using Params = rm::NV2080_CTRL_GPU_GET_INFOROM_IMAGE_VERSION_PARAMS;
   CGPU_ASSIGN_OR_RETURN(
       const auto params,
-      Ask<Params>(client, card, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_IMAGE_VERSION, "InfoROM"));
+      Ask<Params>(client, gpu, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_IMAGE_VERSION, "InfoROM"));
   return std::string(std::begin(params.version), std::ranges::find(params.version, 0));
 }
 
-Result<std::string> ReadInforomObject(Client& client, const Card& card, std::string_view object) {
+Result<std::string> ReadInforomObject(Client& client, const Gpu& gpu, std::string_view object) {
   rm::NV2080_CTRL_GPU_GET_INFOROM_OBJECT_VERSION_PARAMS params = {};
   object.copy(params.objectType, sizeof(params.objectType));
   const Outcome outcome = client.Control(
-      card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, &params, sizeof(params));
+      gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, &params, sizeof(params));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the InfoROM of card " + card.bdf);
+    return CallError(outcome, "asking for the InfoROM of GPU " + gpu.bdf);
   }
   return std::to_string(params.version) + "." + std::to_string(params.subversion);
 }
 
-Result<unsigned> ReadPerformanceState(Client& client, const Card& card) {
+Result<unsigned> ReadPerformanceState(Client& client, const Gpu& gpu) {
   using Params = rm::NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS;
   CGPU_ASSIGN_OR_RETURN(
       const auto params,
-      Ask<Params>(client, card, rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, "performance state"));
+      Ask<Params>(client, gpu, rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, "performance state"));
   if (!std::has_single_bit(params.currPstate)) {
     return Error{
-        Code::kUnsupported, 0, "the driver tells no performance state of card " + card.bdf, {}};
+        Code::kUnsupported, 0, "the driver tells no performance state of GPU " + gpu.bdf, {}};
   }
   return static_cast<unsigned>(std::countr_zero(params.currPstate));
 }
 
-Result<std::uint32_t> ReadComputeMode(Client& client, const Card& card) {
-  return Ask<rm::NvU32>(client, card, rm::NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES,
+Result<std::uint32_t> ReadComputeMode(Client& client, const Gpu& gpu) {
+  return Ask<rm::NvU32>(client, gpu, rm::NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES,
                         "compute mode");
 }
 
-Result<bool> ReadPersistence(Client& client, const Card& card) {
+Result<bool> ReadPersistence(Client& client, const Gpu& gpu) {
   constexpr rm::NvU32 kEnabled = 0;  // NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_ENABLED
   rm::NvU32 state = 0;
   const Outcome outcome = client.Control(
-      card.device, rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, &state, sizeof(state));
+      gpu.device, rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, &state, sizeof(state));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the persistence mode of card " + card.bdf);
+    return CallError(outcome, "asking for the persistence mode of GPU " + gpu.bdf);
   }
   return state == kEnabled;
 }
 
-Result<bool> ReadMig(Client& client, const Card& card) {
+Result<bool> ReadMig(Client& client, const Gpu& gpu) {
   // NV2080_CTRL_GPU_GET_INFO_V2_PARAMS (ctrl2080gpu.h): a count, then pairs of index and value.
   constexpr rm::NvU32 kIndex = 0x2A;  // NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE
   constexpr auto kCommand = rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2;
@@ -246,17 +246,17 @@ Result<bool> ReadMig(Client& client, const Card& card) {
   words[0] = 1;
   words[1] = kIndex;
   const Outcome outcome =
-      client.Control(card.subdevice, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
+      client.Control(gpu.subdevice, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the MIG mode of card " + card.bdf);
+    return CallError(outcome, "asking for the MIG mode of GPU " + gpu.bdf);
   }
   if (words[2] == kUnsupported) {
-    return Error{Code::kUnsupported, 0, "card " + card.bdf + " cannot be divided", {}};
+    return Error{Code::kUnsupported, 0, "GPU " + gpu.bdf + " cannot be divided", {}};
   }
   return words[2] == kEnabled || words[2] == kDisablePending;
 }
 
-Result<Ecc> ReadEcc(Client& client, const Card& card) {
+Result<Ecc> ReadEcc(Client& client, const Gpu& gpu) {
   // NV2080_CTRL_GPU_QUERY_ECC_STATUS_PARAMS (ctrl2080gpu.h): units, and a tail of 24 bytes. Their
   // number differs between branches.
   struct Unit {  // NV2080_CTRL_GPU_QUERY_ECC_UNIT_STATUS
@@ -272,9 +272,9 @@ Result<Ecc> ReadEcc(Client& client, const Card& card) {
   constexpr std::size_t kTail = 24;
   constexpr auto kCommand = rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS;
   std::vector<unsigned char> params(rm::ControlSize(client.abi(), kCommand));
-  const Outcome outcome = client.Control(card.subdevice, kCommand, params.data(), params.size());
+  const Outcome outcome = client.Control(gpu.subdevice, kCommand, params.data(), params.size());
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the memory errors of card " + card.bdf);
+    return CallError(outcome, "asking for the memory errors of GPU " + gpu.bdf);
   }
   Ecc ecc;
   bool supported = false;
@@ -287,25 +287,25 @@ Result<Ecc> ReadEcc(Client& client, const Card& card) {
     ecc.uncorrected += unit.dbe;
   }
   return supported ? Result<Ecc>(ecc)
-                   : Error{Code::kUnsupported, 0, "card " + card.bdf + " has no ECC", {}};
+                   : Error{Code::kUnsupported, 0, "GPU " + gpu.bdf + " has no ECC", {}};
 }
 
-Result<EccSetting> ReadEccSetting(Client& client, const Card& card) {
+Result<EccSetting> ReadEccSetting(Client& client, const Gpu& gpu) {
   using Params = std::array<rm::NvU32, 2>;  // NV2080_CTRL_GPU_QUERY_ECC_CONFIGURATION_PARAMS
   CGPU_ASSIGN_OR_RETURN(
       const auto params,
-      Ask<Params>(client, card, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, "ECC setting"));
+      Ask<Params>(client, gpu, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, "ECC setting"));
   return EccSetting{params[0] != 0, params[1] != 0};
 }
 
-Result<std::vector<Worker>> ReadWorkers(Client& client, const Card& card) {
-  CGPU_ASSIGN_OR_RETURN(const auto classes, ReadClasses(client, card));
+Result<std::vector<Worker>> ReadWorkers(Client& client, const Gpu& gpu) {
+  CGPU_ASSIGN_OR_RETURN(const auto classes, ReadClasses(client, gpu));
   std::map<std::uint32_t, Worker> workers;
   for (const rm::NvU32 cls : classes) {
     if (!IsComputeClass(cls) && !IsGraphicsClass(cls)) {
       continue;
     }
-    CGPU_ASSIGN_OR_RETURN(const auto pids, ReadPidsOf(client, card, cls));
+    CGPU_ASSIGN_OR_RETURN(const auto pids, ReadPidsOf(client, gpu, cls));
     for (const std::uint32_t pid : pids) {
       Worker& worker = workers[pid];
       worker.pid = pid;
@@ -313,7 +313,7 @@ Result<std::vector<Worker>> ReadWorkers(Client& client, const Card& card) {
       worker.graphics = worker.graphics || IsGraphicsClass(cls);
     }
   }
-  CGPU_ASSIGN_OR_RETURN(const auto uses, ReadProcesses(client, card));
+  CGPU_ASSIGN_OR_RETURN(const auto uses, ReadProcesses(client, gpu));
   std::vector<Worker> found;
   for (const ProcessUse& use : uses) {
     if (const auto worker = workers.find(use.pid); worker != workers.end()) {
@@ -366,8 +366,8 @@ std::map<std::uint32_t, Use> UseByProcess(const std::vector<Utilisation>& sample
   return uses;
 }
 
-Result<std::vector<Utilisation>> ReadSamples(Client& client, const Card& card) {
-  CGPU_ASSIGN_OR_RETURN(auto samples, ReadUtilisation(client, card));
+Result<std::vector<Utilisation>> ReadSamples(Client& client, const Gpu& gpu) {
+  CGPU_ASSIGN_OR_RETURN(auto samples, ReadUtilisation(client, gpu));
   const std::uint64_t behind = samples.empty() ? 0 : Behind1970(samples.back().time_ns);
   for (Utilisation& sample : samples) {
     sample.time_ns += behind;
@@ -375,14 +375,14 @@ Result<std::vector<Utilisation>> ReadSamples(Client& client, const Card& card) {
   return samples;
 }
 
-Result<Use> ReadUse(Client& client, const Card& card) {
-  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadSamples(client, card));
+Result<Use> ReadUse(Client& client, const Gpu& gpu) {
+  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadSamples(client, gpu));
   return UseOf(samples, NowOf(CLOCK_REALTIME), kUsePeriod);
 }
 
-Result<std::map<std::uint32_t, Use>> ReadUseByProcess(Client& client, const Card& card,
+Result<std::map<std::uint32_t, Use>> ReadUseByProcess(Client& client, const Gpu& gpu,
                                                       std::uint64_t since_ns) {
-  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadSamples(client, card));
+  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadSamples(client, gpu));
   return UseByProcess(samples, since_ns);
 }
 

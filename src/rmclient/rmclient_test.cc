@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "rm/nv_classes.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 #include "rmclient/raw.h"
 
 namespace cgpu::rmclient {
@@ -36,7 +36,7 @@ TEST(CallError, TellsKindsOfFailureApart) {
 TEST(DevicePaths, InAFolder) {
   const DevicePaths real = DevicePaths::InFolder("/dev");
   EXPECT_EQ(real.ctl, "/dev/nvidiactl");
-  EXPECT_EQ(real.card(3), "/dev/nvidia3");
+  EXPECT_EQ(real.gpu(3), "/dev/nvidia3");
 }
 
 TEST(Client, WithoutADriverSaysSo) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::rmclient {
 
@@ -26,7 +26,7 @@ struct Switch {
 class SwitchLog {
  public:
   // Opens the log from now on. kUnsupported and others: the driver does not tell.
-  [[nodiscard]] static Result<SwitchLog> Make(Client& client, const Card& card);
+  [[nodiscard]] static Result<SwitchLog> Make(Client& client, const Gpu& gpu);
 
   // Switches since the last time, oldest first. When more came than are kept, the older ones are
   // lost and `lost` is true.

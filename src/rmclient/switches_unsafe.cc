@@ -21,7 +21,7 @@ constexpr rm::NvU32 kRecords = 16'384;
 constexpr std::size_t kHeaderBytes = 4096;
 
 // Allocates memory of the host, for the driver to write and for this process to read.
-Outcome AllocToRead(Client& client, const Card& card, std::size_t bytes, rm::NvHandle* handle) {
+Outcome AllocToRead(Client& client, const Gpu& gpu, std::size_t bytes, rm::NvHandle* handle) {
   rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
   params.owner = client.handle();
   params.size = bytes;
@@ -31,7 +31,7 @@ Outcome AllocToRead(Client& client, const Card& card, std::size_t bytes, rm::NvH
   params.attr = rm::NVOS32_ATTR_COHERENCY.Set(params.attr, rm::NVOS32_ATTR_COHERENCY_WRITE_BACK);
   params.attr2 = rm::NVOS32_ATTR2_PROTECTION_USER.Set(params.attr2,
                                                       rm::NVOS32_ATTR2_PROTECTION_USER_READ_ONLY);
-  return client.Alloc(card.device, handle, rm::NV01_MEMORY_SYSTEM, &params, sizeof(params));
+  return client.Alloc(gpu.device, handle, rm::NV01_MEMORY_SYSTEM, &params, sizeof(params));
 }
 
 template <class T>
@@ -53,24 +53,24 @@ rm::NvU32 LoadPut(volatile unsigned char* header) {
 
 }  // namespace
 
-Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
-  const auto fails = [&card](const Outcome& outcome, const char* step) {
-    return CallError(outcome, "asking for the context switches of card " + card.bdf + ", " + step);
+Result<SwitchLog> SwitchLog::Make(Client& client, const Gpu& gpu) {
+  const auto fails = [&gpu](const Outcome& outcome, const char* step) {
+    return CallError(outcome, "asking for the context switches of GPU " + gpu.bdf + ", " + step);
   };
   rm::NV_EVENT_BUFFER_ALLOC_PARAMETERS params = {};
   params.recordSize = sizeof(Record);
   params.recordCount = kRecords;
-  params.hSubDevice = card.subdevice;
-  Outcome outcome = AllocToRead(client, card, kHeaderBytes, &params.hBufferHeader);
+  params.hSubDevice = gpu.subdevice;
+  Outcome outcome = AllocToRead(client, gpu, kHeaderBytes, &params.hBufferHeader);
   if (outcome.ok()) {
-    outcome = AllocToRead(client, card, kRecords * sizeof(Record), &params.hRecordBuffer);
+    outcome = AllocToRead(client, gpu, kRecords * sizeof(Record), &params.hRecordBuffer);
   }
   if (!outcome.ok()) {
     return fails(outcome, "memory to read");
   }
   auto header =
-      Mapping::Make(client, card, params.hBufferHeader, kHeaderBytes, Mapping::Of::kMachineToRead);
-  auto records = Mapping::Make(client, card, params.hRecordBuffer, kRecords * sizeof(Record),
+      Mapping::Make(client, gpu, params.hBufferHeader, kHeaderBytes, Mapping::Of::kMachineToRead);
+  auto records = Mapping::Make(client, gpu, params.hRecordBuffer, kRecords * sizeof(Record),
                                Mapping::Of::kMachineToRead);
   if (!header.ok() || !records.ok()) {
     return header.ok() ? records.error() : header.error();
@@ -93,8 +93,8 @@ Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
   bind.recordSize = sizeof(rm::NV_EVENT_BUFFER_FECS_RECORD_V2);
   bind.levelOfDetail = rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_LOD_SIMPLE;
   bind.bAllUsers = 1;
-  outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2,
-                           &bind, sizeof(bind));
+  outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2, &bind,
+                           sizeof(bind));
   if (!outcome.ok()) {
     return fails(outcome, "binding them to the buffer");
   }

@@ -33,15 +33,15 @@ T At(const std::vector<unsigned char>& bytes, std::size_t offset) {
 
 }  // namespace
 
-Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Card& card) {
+Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Gpu& gpu) {
   constexpr auto kCommand = rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2;
   std::vector<unsigned char> params(rm::ControlSize(client.abi(), kCommand));
   const auto size = static_cast<rm::NvU32>(params.size() - kHead);
   params[0] = kPerfmonUtil;
   std::memcpy(params.data() + sizeof(rm::NvU32), &size, sizeof(size));
-  const Outcome outcome = client.Control(card.subdevice, kCommand, params.data(), params.size());
+  const Outcome outcome = client.Control(gpu.subdevice, kCommand, params.data(), params.size());
   if (!outcome.ok()) {
-    return CallError(outcome, "asking how busy card " + card.bdf + " is");
+    return CallError(outcome, "asking how busy GPU " + gpu.bdf + " is");
   }
   const std::size_t sample = size / kSamples;
   const std::size_t engine =

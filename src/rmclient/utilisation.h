@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::rmclient {
 
@@ -27,7 +27,7 @@ inline constexpr std::size_t kSamples = 72;
 inline constexpr std::uint64_t kSampleNs = 10'000'000'000 / kSamples;
 
 // Returns the samples that the driver has, oldest first. It takes none while nothing runs.
-[[nodiscard]] Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Card& card);
+[[nodiscard]] Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Gpu& gpu);
 
 }  // namespace cgpu::rmclient
 

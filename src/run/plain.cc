@@ -15,8 +15,8 @@ namespace cgpu {
 Result<> EnterPlainNode(const std::string& name) {
   CGPU_ASSIGN_OR_RETURN(const auto node, FindSimulatedNode(name));
   Grant everything;
-  for (const Card& card : node.cards) {
-    everything.cards.push_back({card, card.memory_bytes});
+  for (const Gpu& gpu : node.gpus) {
+    everything.gpus.push_back({gpu, gpu.memory_bytes});
   }
   std::error_code no_directory;
   const auto directory = std::filesystem::current_path(no_directory);

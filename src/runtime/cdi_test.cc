@@ -63,7 +63,7 @@ containerEdits:
           containerPath: /opt/card
 )";
 
-TEST(Cdi, TakesLibrariesAndNothingOfCards) {
+TEST(Cdi, TakesLibrariesAndNothingOfGpus) {
   const auto files = ParseCdi(kYaml);
   ASSERT_TRUE(files.ok()) << files.error().what;
   ASSERT_EQ(files->mounts.size(), 1U);
@@ -147,7 +147,7 @@ TEST_F(CdiFolders, TheLastThatHasAnyCounts) {
   EXPECT_EQ(Read()->mounts[0].source, "/a");
 }
 
-TEST_F(CdiFolders, OneThatMayBeAboutCardsMustBeUnderstood) {
+TEST_F(CdiFolders, OneThatMayBeAboutGpusMustBeUnderstood) {
   Write("run/nvidia.yaml", "kind: nvidia.com/gpu\n");
   const auto files = Read();
   ASSERT_FALSE(files.ok());

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 5> kLibraryHooks = {
 constexpr std::array<std::string_view, 3> kNeedlessHooks = {
     "chmod", "disable-device-node-modification", "update-nvidia-params"};
 // Programs that put GPUs in, each under the names it has had.
-constexpr std::array<std::string_view, 3> kCardPrograms = {
+constexpr std::array<std::string_view, 3> kGpuPrograms = {
     "nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli"};
 
 template <std::size_t kCount>
@@ -70,7 +70,7 @@ bool IsGpuSocket(std::string_view path) {
   return BeginsWithOneOf(Plain(path), kSockets);
 }
 
-std::optional<unsigned> CardMinor(std::string_view path) {
+std::optional<unsigned> GpuMinor(std::string_view path) {
   const std::string plain = Plain(path);
   const std::string_view digits = std::string_view(plain).substr(
       plain.starts_with(kFiles[0]) ? kFiles[0].size() : plain.size());
@@ -83,12 +83,12 @@ std::optional<unsigned> CardMinor(std::string_view path) {
 NvidiaHook NvidiaHookOf(std::string_view path, const std::vector<std::string>& arguments) {
   const std::string_view program = ProgramOf(path);
   // containerd's hook is containerd itself, with the program among its arguments.
-  const bool cards = Contains(kCardPrograms, program) ||
-                     std::ranges::any_of(arguments, [](const std::string& word) {
-                       return Contains(kCardPrograms, ProgramOf(word));
-                     });
-  if (cards) {
-    return NvidiaHook::kCards;
+  const bool gpus = Contains(kGpuPrograms, program) ||
+                    std::ranges::any_of(arguments, [](const std::string& word) {
+                      return Contains(kGpuPrograms, ProgramOf(word));
+                    });
+  if (gpus) {
+    return NvidiaHook::kGpus;
   }
   if (!Contains(kHookPrograms, program)) {
     return program.starts_with("nvidia-") ? NvidiaHook::kUnknown : NvidiaHook::kNone;
@@ -100,7 +100,7 @@ NvidiaHook NvidiaHookOf(std::string_view path, const std::vector<std::string>& a
   return Contains(kNeedlessHooks, subcommand) ? NvidiaHook::kNeedless : NvidiaHook::kUnknown;
 }
 
-bool NamesCards(std::string_view visible_devices) {
+bool NamesGpus(std::string_view visible_devices) {
   return !visible_devices.empty() && visible_devices != "void" && visible_devices != "none";
 }
 

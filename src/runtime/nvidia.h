@@ -22,13 +22,13 @@ namespace cgpu {
 [[nodiscard]] bool IsGpuSocket(std::string_view path);
 
 // Returns N of /dev/nvidiaN; nothing for any other file.
-[[nodiscard]] std::optional<unsigned> CardMinor(std::string_view path);
+[[nodiscard]] std::optional<unsigned> GpuMinor(std::string_view path);
 
 enum class NvidiaHook {
   kNone,       // not of the toolkit
   kLibraries,  // makes the driver's libraries be found: links, the linker's cache
   kNeedless,   // about files that a slice has from cgpu alone
-  kCards,      // puts GPUs and libraries in after the configuration was read
+  kGpus,       // puts GPUs and libraries in after the configuration was read
   kUnknown,    // a hook of the toolkit; nothing more is known
 };
 
@@ -37,7 +37,7 @@ enum class NvidiaHook {
                                       const std::vector<std::string>& arguments);
 
 // Returns whether the value of NVIDIA_VISIBLE_DEVICES makes NVIDIA's runtime put GPUs in.
-[[nodiscard]] bool NamesCards(std::string_view visible_devices);
+[[nodiscard]] bool NamesGpus(std::string_view visible_devices);
 
 }  // namespace cgpu
 

@@ -84,8 +84,8 @@ std::vector<std::string> Texts(const Json& list, const char* key) {
 }
 
 TEST(Nvidia, RecognisesHooks) {
-  EXPECT_THAT(HooksOf(kDockerGpus), ElementsAre(NvidiaHook::kCards, NvidiaHook::kNone));
-  EXPECT_THAT(HooksOf(kCtrGpus), ElementsAre(NvidiaHook::kCards));
+  EXPECT_THAT(HooksOf(kDockerGpus), ElementsAre(NvidiaHook::kGpus, NvidiaHook::kNone));
+  EXPECT_THAT(HooksOf(kCtrGpus), ElementsAre(NvidiaHook::kGpus));
   EXPECT_THAT(HooksOf(kCdi), ElementsAre(NvidiaHook::kLibraries, NvidiaHook::kNeedless,
                                          NvidiaHook::kNeedless, NvidiaHook::kLibraries));
   struct Case {
@@ -96,8 +96,8 @@ TEST(Nvidia, RecognisesHooks) {
   const Case cases[] = {
       {"/opt/nvidia-container-toolkit",
        {"nvidia-container-toolkit", "prestart"},
-       NvidiaHook::kCards},
-      {"/usr/local/nvidia/toolkit/nvidia-container-runtime-hook.real", {}, NvidiaHook::kCards},
+       NvidiaHook::kGpus},
+      {"/usr/local/nvidia/toolkit/nvidia-container-runtime-hook.real", {}, NvidiaHook::kGpus},
       {"nvidia-cdi-hook", {"x", "--debug", "enable-cuda-compat"}, NvidiaHook::kLibraries},
       {"/usr/bin/nvidia-cdi-hook", {"nvidia-cdi-hook", "mount-everything"}, NvidiaHook::kUnknown},
       {"/usr/bin/nvidia-cdi-hook", {}, NvidiaHook::kUnknown},
@@ -115,7 +115,7 @@ TEST(Nvidia, CdisCardsAreTakenOutAndItsLibrariesStay) {
   ASSERT_TRUE(spec.ok());
   std::vector<unsigned> minors;
   for (const std::string& file : spec->gpu_files) {
-    if (const auto minor = CardMinor(file)) {
+    if (const auto minor = GpuMinor(file)) {
       minors.push_back(*minor);
     }
   }
@@ -137,17 +137,17 @@ TEST(Nvidia, CdisCardsAreTakenOutAndItsLibrariesStay) {
   EXPECT_EQ(hooks[1]["args"][1], "update-ldcache");
 }
 
-TEST(Nvidia, TellsCardsFromOtherFiles) {
-  EXPECT_EQ(CardMinor("/dev/nvidia0"), 0U);
-  EXPECT_EQ(CardMinor("/dev/../dev//nvidia12"), 12U);
+TEST(Nvidia, TellsGpusFromOtherFiles) {
+  EXPECT_EQ(GpuMinor("/dev/nvidia0"), 0U);
+  EXPECT_EQ(GpuMinor("/dev/../dev//nvidia12"), 12U);
   for (const char* other : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia", "/dev/nvidia1a",
                             "/dev/nvidia-caps/nvidia-cap1", "/data/nvidia0", "", "/dev/nvidia-1"}) {
-    EXPECT_EQ(CardMinor(other), std::nullopt) << other;
+    EXPECT_EQ(GpuMinor(other), std::nullopt) << other;
   }
-  EXPECT_TRUE(NamesCards("all"));
-  EXPECT_TRUE(NamesCards("0,1"));
+  EXPECT_TRUE(NamesGpus("all"));
+  EXPECT_TRUE(NamesGpus("0,1"));
   for (const char* none : {"", "void", "none"}) {
-    EXPECT_FALSE(NamesCards(none)) << none;
+    EXPECT_FALSE(NamesGpus(none)) << none;
   }
 }
 

@@ -54,7 +54,7 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_TRUE(ParseSettings("exporter_dcgm: true")->exporter_dcgm);
 }
 
-TEST(Settings, ACardsPolicyIsTaken) {
+TEST(Settings, AGpusPolicyIsTaken) {
   const std::string text = "# mine\npolicy GPU-1: fixed\n\npolicy GPU-12: 0\n";
   EXPECT_EQ(ParseSettings(text)->policies.at("GPU-1"), governor::Policy::kFixed);
   EXPECT_EQ(ParseSettings(text)->policies.at("GPU-12"), governor::Policy::kFair);

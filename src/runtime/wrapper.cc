@@ -142,10 +142,10 @@ Result<> CheckCanBeHeld(const ContainerSpec& spec) {
   }
   for (const SpecHook& hook : spec.hooks) {
     const NvidiaHook kind = NvidiaHookOf(hook.path, hook.arguments);
-    if (kind == NvidiaHook::kCards) {
+    if (kind == NvidiaHook::kGpus) {
       return Error{Code::kConflict, 0,
                    "NVIDIA's hook " + hook.path + " would put whole GPUs into the container",
-                   "leave --gpus out, cgpu gives the container its cards; behind NVIDIA's runtime "
+                   "leave --gpus out, cgpu gives the container its GPUs; behind NVIDIA's runtime "
                    "set mode = \"cdi\" in its config.toml"};
     }
     if (kind == NvidiaHook::kUnknown) {
@@ -165,7 +165,7 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   request.environment = GrantVariables(spec.environment);
   std::set<unsigned> minors;
   for (const std::string& file : spec.gpu_files) {
-    if (const auto minor = CardMinor(file)) {
+    if (const auto minor = GpuMinor(file)) {
       minors.insert(*minor);
     }
   }
@@ -264,19 +264,19 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
 }
 
 // Returns why the container gets whole GPUs, from cgpu or from a later program; "" if it does not.
-std::string WholeCards(const Settings& settings, const ContainerSpec& spec,
-                       const std::map<std::string, std::string>& variables) {
+std::string WholeGpus(const Settings& settings, const ContainerSpec& spec,
+                      const std::map<std::string, std::string>& variables) {
   if (!spec.gpu_files.empty()) {
     return spec.gpu_files.front();
   }
   for (const SpecHook& hook : spec.hooks) {
-    if (NvidiaHookOf(hook.path, hook.arguments) == NvidiaHook::kCards) {
+    if (NvidiaHookOf(hook.path, hook.arguments) == NvidiaHook::kGpus) {
       return "the hook " + hook.path;
     }
   }
   const auto visible = variables.find("NVIDIA_VISIBLE_DEVICES");
   const bool nvidia_next = LastComponent(settings.runtime).starts_with("nvidia-container-runtime");
-  return nvidia_next && visible != variables.end() && NamesCards(visible->second)
+  return nvidia_next && visible != variables.end() && NamesGpus(visible->second)
              ? "NVIDIA_VISIBLE_DEVICES"
              : "";
 }
@@ -295,7 +295,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
       return given;
     }
   }
-  const std::string whole = WholeCards(settings, spec, variables);
+  const std::string whole = WholeGpus(settings, spec, variables);
   if (whole.empty()) {
     const auto text = ChangeSeccomp(bundle.text(), ProfileForOthers(spec.seccomp));
     return text.ok() ? bundle.Replace(*text) : Result<>(text.error());

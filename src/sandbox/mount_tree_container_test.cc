@@ -120,7 +120,7 @@ class ContainerTreeTest : public testing::TestWithParam<uid_t> {
   std::string rootfs_ = node_.root() + "/image";
 };
 
-TEST_P(ContainerTreeTest, ShowsTheGivenCardAndNoOther) {
+TEST_P(ContainerTreeTest, ShowsTheGivenGpuAndNoOther) {
   InContainer(
       FoldersOf(node_.Slice()), [&] { return MakeContainer(); },
       [&](const Result<>& done) -> std::string {
@@ -129,7 +129,7 @@ TEST_P(ContainerTreeTest, ShowsTheGivenCardAndNoOther) {
           return FormatError(done.error());
         }
         if (List("/dev") != std::set<std::string>{".nvidia", "nvidia1", "nvidiactl"} ||
-            Read("/dev/nvidia1") != "card 1" || Read("/dev/nvidiactl") != "control") {
+            Read("/dev/nvidia1") != "GPU 1" || Read("/dev/nvidiactl") != "control") {
           return "/dev is wrong";
         }
         if (List("/proc/driver/nvidia/gpus") != only || List("/sys/bus/pci/devices") != only ||
@@ -157,7 +157,7 @@ TEST_P(ContainerTreeTest, AReadOnlyDevStaysSo) {
         if (!done.ok()) {
           return FormatError(done.error());
         }
-        return Read("/dev/nvidia1") == "card 1" && mkdir("/dev/new", 0755) != 0 && errno == EROFS
+        return Read("/dev/nvidia1") == "GPU 1" && mkdir("/dev/new", 0755) != 0 && errno == EROFS
                    ? ""
                    : "/dev is wrong";
       });
@@ -173,7 +173,7 @@ TEST_P(ContainerTreeTest, WhereProcAndSysAreNoneNothingIsMade) {
         if (!done.ok()) {
           return FormatError(done.error());
         }
-        return Read("/dev/nvidia1") == "card 1" && access("/proc", F_OK) != 0 &&
+        return Read("/dev/nvidia1") == "GPU 1" && access("/proc", F_OK) != 0 &&
                        Read("/sys/bus/pci/mine") == "mine"
                    ? ""
                    : "something was made in the image";
@@ -325,7 +325,7 @@ TEST_P(ContainerTreeTest, NothingShowsInNamespacesThatShareItsMounts) {
     if (child == 0) {
       // A new namespace of the same owner: its mounts are peers of ours.
       const bool done = unshare(CLONE_NEWNS) == 0 && MountGpuTreeAt(tree, rootfs_).ok() &&
-                        Read("/dev/nvidia1") == "card 1" && List("/volume").empty();
+                        Read("/dev/nvidia1") == "GPU 1" && List("/volume").empty();
       _exit(done ? 0 : 1);
     }
     int status = 0;

@@ -271,7 +271,7 @@ Result<> MountCopies(const std::string& root, const std::vector<CopiedFile>& fil
 
 // Returns NVIDIA's GPUs that are not given, where pci_source has links to the devices, as sysfs
 // has. Hiding them hides everything that other links of /sys lead to.
-std::vector<std::string> CardsNotGiven(const GpuTree& tree) {
+std::vector<std::string> GpusNotGiven(const GpuTree& tree) {
   std::vector<std::string> hide;
   if (tree.pci_source.empty()) {
     return hide;
@@ -307,7 +307,7 @@ std::vector<std::string> FoldersToHide(const GpuTree& tree, const NodeFiles& fil
   if (!tree.pci_source.empty()) {
     add(EntriesOf("/sys/class", "nvidia"));
     add({"/sys/class/drm"});
-    add(files.cards);
+    add(files.gpus);
   }
   add(tree.hide);
   return hide;
@@ -322,7 +322,7 @@ Result<NodeFiles> TakeFromNode(const GpuTree& tree) {
     CGPU_ASSIGN_OR_RETURN(prover, CloneMount(AT_FDCWD, tree.prover));
   }
   return NodeFiles{std::move(devices), std::move(prover), CopyProc(tree), CopyPci(tree),
-                   CardsNotGiven(tree)};
+                   GpusNotGiven(tree)};
 }
 
 Result<> MountViews(const GpuTree& tree, const NodeFiles& files,

@@ -63,7 +63,7 @@ struct NodeFiles {
   UniqueFd prover;                // the same
   std::vector<CopiedFile> proc;
   std::vector<CopiedFile> pci;
-  std::vector<std::string> cards;  // in /sys/devices, to hide
+  std::vector<std::string> gpus;  // in /sys/devices, to hide
 };
 
 [[nodiscard]] Result<NodeFiles> TakeFromNode(const GpuTree& tree);

@@ -66,7 +66,7 @@ TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
     if (stat("/dev/nvidia-test", &st) != 0 || st.st_rdev != makedev(1, 3)) {
       return "the device node is not bound";
     }
-    return Read("/dev/nvidia1") == "card 1" && Read("/dev/nvidiactl") == "control"
+    return Read("/dev/nvidia1") == "GPU 1" && Read("/dev/nvidiactl") == "control"
                ? ""
                : "the files' content is wrong";
   });
@@ -129,7 +129,7 @@ TEST_P(MountTreeTest, TheRestOfDevIsStillThereAndWorks) {
   });
 }
 
-TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenCards) {
+TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenGpus) {
   Check([&]() -> std::string {
     if (Read("/proc/driver/nvidia/version") != "NVRM version: test\n") {
       return Read("/proc/driver/nvidia/version");
@@ -140,7 +140,7 @@ TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenCards) {
     }
     const std::set<std::string> only{"0000:01:00.0"};
     if (List("/proc/driver/nvidia/gpus") != only || List("/sys/bus/pci/devices") != only) {
-      return "other cards are shown";
+      return "other GPUs are shown";
     }
     if (Read("/proc/driver/nvidia/gpus/0000:01:00.0/information") !=
         "information of 0000:01:00.0") {
@@ -220,7 +220,7 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
 }
 
 // sysfs has links in its pci folder, and the devices elsewhere.
-TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
+TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaGpusAreHiddenAndNothingElse) {
   // A root port of NVIDIA's with the given GPU below it, another GPU, another maker's device.
   const std::string port = "devices/0000:00:00.0";
   const std::string given = port + "/0000:01:00.0";
@@ -244,9 +244,9 @@ TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
       }
     }
     if (!List("/sys/bus/pci/devices").contains("0000:01:00.0")) {
-      return "the link to the given card is gone";
+      return "the link to the given GPU is gone";
     }
-    return List(node_.root() + "/" + other).empty() ? "" : "another card is shown";
+    return List(node_.root() + "/" + other).empty() ? "" : "another GPU is shown";
   });
 }
 

@@ -101,7 +101,7 @@ class NodeFolder {
     root_ = pattern;
     for (const char* minor : {"0", "1"}) {
       const std::string bdf = std::string("0000:0") + minor + ":00.0";
-      Put("dev/gpu" + std::string(minor) + "/nvidia" + minor, std::string("card ") + minor);
+      Put("dev/gpu" + std::string(minor) + "/nvidia" + minor, std::string("GPU ") + minor);
       Put("proc/gpus/" + bdf + "/information", "information of " + bdf);
       Put("pci/devices/" + bdf + "/vendor", "0x10de\n");
       Put("pci/devices/" + bdf + "/class", "0x030200\n");

@@ -12,9 +12,9 @@ namespace {
 
 std::vector<std::uint64_t> LimitsOf(const ShimConfig& config) {
   std::vector<std::uint64_t> limits;
-  limits.reserve(config.cards.size());
-  for (const CardGrant& card : config.cards) {
-    limits.push_back(card.limit_bytes);
+  limits.reserve(config.gpus.size());
+  for (const GpuGrant& gpu : config.gpus) {
+    limits.push_back(gpu.limit_bytes);
   }
   return limits;
 }
@@ -22,17 +22,17 @@ std::vector<std::uint64_t> LimitsOf(const ShimConfig& config) {
 }  // namespace
 
 Accounting::Accounting(const ShimConfig& config, const rm::Abi& abi,
-                       std::vector<boundary::CardIds> cards)
+                       std::vector<boundary::GpuIds> gpus)
     : ledger(LimitsOf(config), boundary::kContainerQuotas),
-      boundary(abi, std::move(cards), ledger),
+      boundary(abi, std::move(gpus), ledger),
       refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-std::optional<Scheduler::Channels> Accounting::ChannelsOf(std::size_t card, std::uint64_t seen) {
+std::optional<Scheduler::Channels> Accounting::ChannelsOf(std::size_t gpu, std::uint64_t seen) {
   const MutexLock lock(mutex);
   if (ledger.ChannelChanges() == seen) {
     return std::nullopt;
   }
-  return Scheduler::Channels{ledger.Channels(static_cast<ledger::Card>(card)),
+  return Scheduler::Channels{ledger.Channels(static_cast<ledger::Gpu>(gpu)),
                              ledger.ChannelChanges()};
 }
 
@@ -48,8 +48,8 @@ void Accounting::CountRefused(boundary::Reason reason, const std::string& what) 
   NoteRefusals();
 }
 
-void Accounting::CountDenial(ledger::Card card) {
-  ledger.CountDenial(card);
+void Accounting::CountDenial(ledger::Gpu gpu) {
+  ledger.CountDenial(gpu);
   (void)eventfd_write(refusals_.get(), 1);
 }
 
@@ -72,8 +72,8 @@ void Accounting::ResetRefusals() const {
 
 void Accounting::Save(ServerState& state) {
   const MutexLock lock(mutex);
-  for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
-    state.driver.cards[i].device_instance = boundary.cards()[i].device_instance;
+  for (std::size_t i = 0; i < state.driver.gpus.size(); ++i) {
+    state.driver.gpus[i].device_instance = boundary.gpus()[i].device_instance;
   }
   state.counters = counters.Read();
   state.ledger = RecordsOf(ledger);
@@ -84,8 +84,8 @@ Result<> Accounting::Load(const ServerState& state, const ShimConfig& config) {
   counters.Resume(state.counters);
   const MutexLock lock(mutex);
   CGPU_TRY(LoadRecords(state.ledger, ledger));
-  for (std::size_t i = 0; i < config.cards.size(); ++i) {
-    if (ledger.Limit(static_cast<ledger::Card>(i)) > config.cards[i].card.memory_bytes) {
+  for (std::size_t i = 0; i < config.gpus.size(); ++i) {
+    if (ledger.Limit(static_cast<ledger::Gpu>(i)) > config.gpus[i].gpu.memory_bytes) {
       return Error{Code::kInvalid, 0, "its state allows more of a GPU than the GPU has", {}};
     }
   }

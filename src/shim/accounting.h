@@ -29,8 +29,8 @@ namespace cgpu::shim {
 // Thread-safe: the ledger and the boundary by the public mutex, the rest by itself.
 class Accounting {
  public:
-  // `cards` in the order of the grant; `abi` outlives this.
-  Accounting(const ShimConfig& config, const rm::Abi& abi, std::vector<boundary::CardIds> cards);
+  // `gpus` in the order of the grant; `abi` outlives this.
+  Accounting(const ShimConfig& config, const rm::Abi& abi, std::vector<boundary::GpuIds> gpus);
 
   Mutex mutex;
   ledger::Ledger ledger CGPU_GUARDED_BY(mutex);
@@ -38,7 +38,7 @@ class Accounting {
   Counters counters;
 
   // Returns the container's channels on a GPU, or nothing (Scheduler::ListChannels).
-  [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
+  [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t gpu, std::uint64_t seen);
 
   // Returns how much of what the ledger holds.
   [[nodiscard]] ledger::Counts Counts();
@@ -46,7 +46,7 @@ class Accounting {
   // Counts a call that was refused before the boundary saw it, or by another part.
   void CountRefused(boundary::Reason reason, const std::string& what);
   // Counts memory that was refused at the limit of a GPU.
-  void CountDenial(ledger::Card card) CGPU_REQUIRES(mutex);
+  void CountDenial(ledger::Gpu gpu) CGPU_REQUIRES(mutex);
   // Reports what the boundary has refused. Call it after the boundary has counted.
   void NoteRefusals() CGPU_REQUIRES(mutex);
   // Returns how often what was refused since the start.

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-ShimConfig OneCard(std::uint64_t limit) {
-  CardGrant grant;
-  grant.card.memory_bytes = 64 * kMiB;
+ShimConfig OneGpu(std::uint64_t limit) {
+  GpuGrant grant;
+  grant.gpu.memory_bytes = 64 * kMiB;
   grant.limit_bytes = limit;
   ShimConfig config;
-  config.cards = {grant};
+  config.gpus = {grant};
   return config;
 }
 
@@ -23,7 +23,7 @@ class AccountingTest : public testing::Test {
  protected:
   std::unique_ptr<Accounting> Make(const ShimConfig& config) const {
     return std::make_unique<Accounting>(config, abi_,
-                                        std::vector<boundary::CardIds>(config.cards.size()));
+                                        std::vector<boundary::GpuIds>(config.gpus.size()));
   }
   static bool Reported(const Accounting& accounting) {
     pollfd event{accounting.refusals(), POLLIN, 0};
@@ -33,7 +33,7 @@ class AccountingTest : public testing::Test {
 };
 
 TEST_F(AccountingTest, EveryRefusalIsCountedAndReported) {
-  const auto accounting = Make(OneCard(kMiB));
+  const auto accounting = Make(OneGpu(kMiB));
   EXPECT_FALSE(Reported(*accounting));
   accounting->CountRefused(boundary::Reason::kQuota, "one");
   EXPECT_TRUE(Reported(*accounting));
@@ -49,7 +49,7 @@ TEST_F(AccountingTest, EveryRefusalIsCountedAndReported) {
 }
 
 TEST_F(AccountingTest, ReportsWhatTheBoundaryRefusesAndNothingElse) {
-  const auto accounting = Make(OneCard(kMiB));
+  const auto accounting = Make(OneGpu(kMiB));
   const MutexLock lock(accounting->mutex);
   accounting->NoteRefusals();
   EXPECT_FALSE(Reported(*accounting));
@@ -60,7 +60,7 @@ TEST_F(AccountingTest, ReportsWhatTheBoundaryRefusesAndNothingElse) {
 }
 
 TEST_F(AccountingTest, ChannelsAreListedWhenTheyHaveChanged) {
-  const auto accounting = Make(OneCard(kMiB));
+  const auto accounting = Make(OneGpu(kMiB));
   std::uint64_t changes = 0;
   {
     const MutexLock lock(accounting->mutex);
@@ -74,7 +74,7 @@ TEST_F(AccountingTest, ChannelsAreListedWhenTheyHaveChanged) {
 }
 
 TEST_F(AccountingTest, ASuccessorKnowsLimitsAndRefusals) {
-  const ShimConfig config = OneCard(kMiB);
+  const ShimConfig config = OneGpu(kMiB);
   const auto before = Make(config);
   before->CountRefused(boundary::Reason::kQuota, "one");
   ServerState state;
@@ -92,13 +92,13 @@ TEST_F(AccountingTest, ASuccessorKnowsLimitsAndRefusals) {
 }
 
 TEST_F(AccountingTest, TakesNoLedgerThatPassesTheGpu) {
-  const ShimConfig config = OneCard(kMiB);
+  const ShimConfig config = OneGpu(kMiB);
   for (const std::uint64_t beyond : {0U, 1U}) {
     const auto before = Make(config);
     ServerState state;
     {
       const MutexLock lock(before->mutex);
-      ASSERT_TRUE(before->ledger.SetLimit(0, config.cards[0].card.memory_bytes + beyond).ok());
+      ASSERT_TRUE(before->ledger.SetLimit(0, config.gpus[0].gpu.memory_bytes + beyond).ok());
     }
     before->Save(state);
     EXPECT_EQ(Make(config)->Load(state, config).ok(), beyond == 0);
@@ -106,7 +106,7 @@ TEST_F(AccountingTest, TakesNoLedgerThatPassesTheGpu) {
 }
 
 TEST_F(AccountingTest, TakesNoStateThatIsNone) {
-  const ShimConfig config = OneCard(kMiB);
+  const ShimConfig config = OneGpu(kMiB);
   ServerState good;
   Make(config)->Save(good);
   ASSERT_TRUE(Make(config)->Load(good, config).ok());

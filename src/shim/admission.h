@@ -25,17 +25,17 @@ namespace cgpu::shim {
 // The keys and the driver slot that a call needs for itself while it is in the driver.
 struct Claim {
   std::vector<std::uint64_t> exclusive;  // no other call may hold any of these
-  int card = -1;          // the driver slots that it counts on: a GPU, or one more for none; or -1
+  int gpu = -1;           // the driver slots that it counts on: a GPU, or one more for none; or -1
   bool releases = false;  // gives back: does not count on the GPU
 };
 
 template <class Item>  // has a member `Claim claim`
 class Admission {
  public:
-  static constexpr int kPerCard = 1;
+  static constexpr int kPerGpu = 1;
   static constexpr int kBesideLong = 2;
 
-  explicit Admission(std::size_t cards) : slots_(cards) {}
+  explicit Admission(std::size_t gpus) : slots_(gpus) {}
 
   // Returns the item if it may run now, or parks it and returns null. With `hold`, parks it even so
   // if another runs; it may start when that one ends.
@@ -65,13 +65,13 @@ class Admission {
   // parked.
   std::vector<std::unique_ptr<Item>> Overdue() {
     const MutexLock lock(mutex_);
-    for (CardSlot& slot : slots_) {
-      slot.most = slot.started == slot.noted ? kBesideLong : kPerCard;
+    for (GpuSlot& slot : slots_) {
+      slot.most = slot.started == slot.noted ? kBesideLong : kPerGpu;
       slot.noted = slot.started;
     }
     auto out = Runnable();
-    for (CardSlot& slot : slots_) {
-      slot.most = kPerCard;
+    for (GpuSlot& slot : slots_) {
+      slot.most = kPerGpu;
     }
     return out;
   }
@@ -108,22 +108,22 @@ class Admission {
   }
 
  private:
-  struct CardSlot {
+  struct GpuSlot {
     int running = 0;
-    int most = kPerCard;
+    int most = kPerGpu;
     std::uint64_t started = 0;  // calls, ever
     std::uint64_t noted = 0;    // of `started`, by the last Overdue()
   };
 
-  CardSlot* Slot(const Claim& claim) CGPU_REQUIRES(mutex_) {
-    if (claim.card < 0 || claim.releases) {
+  GpuSlot* Slot(const Claim& claim) CGPU_REQUIRES(mutex_) {
+    if (claim.gpu < 0 || claim.releases) {
       return nullptr;
     }
-    return &slots_[static_cast<std::size_t>(claim.card)];
+    return &slots_[static_cast<std::size_t>(claim.gpu)];
   }
 
   void Release(const Claim& claim) CGPU_REQUIRES(mutex_) {
-    if (CardSlot* slot = Slot(claim)) {
+    if (GpuSlot* slot = Slot(claim)) {
       --slot->running;
     }
     --taken_;
@@ -135,7 +135,7 @@ class Admission {
         return false;
       }
     }
-    const CardSlot* slot = Slot(claim);
+    const GpuSlot* slot = Slot(claim);
     return slot == nullptr || slot->running < slot->most;
   }
 
@@ -152,7 +152,7 @@ class Admission {
 
   void Take(const Claim& claim) CGPU_REQUIRES(mutex_) {
     held_.insert(claim.exclusive.begin(), claim.exclusive.end());
-    if (CardSlot* slot = Slot(claim)) {
+    if (GpuSlot* slot = Slot(claim)) {
       ++slot->running;
       ++slot->started;
     }
@@ -180,7 +180,7 @@ class Admission {
 
   mutable Mutex mutex_;  // guards the rest
   std::set<std::uint64_t> held_ CGPU_GUARDED_BY(mutex_);
-  std::vector<CardSlot> slots_ CGPU_GUARDED_BY(mutex_);
+  std::vector<GpuSlot> slots_ CGPU_GUARDED_BY(mutex_);
   int taken_ CGPU_GUARDED_BY(mutex_) = 0;  // claims
   std::list<std::unique_ptr<Item>> parked_ CGPU_GUARDED_BY(mutex_);
 };

@@ -10,9 +10,9 @@ struct Item {
   Claim claim;
 };
 
-std::unique_ptr<Item> Make(int name, std::vector<std::uint64_t> exclusive, int card = -1,
+std::unique_ptr<Item> Make(int name, std::vector<std::uint64_t> exclusive, int gpu = -1,
                            bool releases = false) {
-  return std::make_unique<Item>(Item{name, {std::move(exclusive), card, releases}});
+  return std::make_unique<Item>(Item{name, {std::move(exclusive), gpu, releases}});
 }
 
 TEST(Admission, KeepsCallsOfOneClientInOrder) {
@@ -44,15 +44,15 @@ TEST(Admission, NobodyOvertakesAParkedCallOfItsClient) {
   EXPECT_EQ(ready[0]->name, 3);
 }
 
-TEST(Admission, LimitsTheCallsOnACardButNotTheOnesThatGiveBack) {
+TEST(Admission, LimitsTheCallsOnAGpuButNotTheOnesThatGiveBack) {
   Admission<Item> admission(2);
   std::vector<std::unique_ptr<Item>> running;
-  for (int i = 0; i < Admission<Item>::kPerCard; ++i) {
+  for (int i = 0; i < Admission<Item>::kPerGpu; ++i) {
     running.push_back(admission.Start(Make(i, {}, 0)));
     ASSERT_NE(running.back(), nullptr);
   }
   EXPECT_EQ(admission.Start(Make(10, {}, 0)), nullptr);
-  EXPECT_NE(admission.Start(Make(11, {}, 1)), nullptr) << "the other card is idle";
+  EXPECT_NE(admission.Start(Make(11, {}, 1)), nullptr) << "the other GPU is idle";
   EXPECT_NE(admission.Start(Make(12, {5}, 0, true)), nullptr);
   const auto ready = admission.Finish(running[0]->claim);
   ASSERT_EQ(ready.size(), 1U);

@@ -54,7 +54,7 @@ Decision CallSteps::Decide(Pending& pending) {
   }
   if (decision.over_limit) {
     const MutexLock lock(accounting_.mutex);
-    accounting_.CountDenial(*decision.card);
+    accounting_.CountDenial(*decision.gpu);
   }
   if (decision.refused) {
     accounting_.counters.CountRefused(*decision.refused);
@@ -74,7 +74,7 @@ int CallSteps::ExecuteDecided(Pending& pending, Decision& decision) {
     (void)managed_.Settle();
   }
   const auto no_questions = questions_.KeepOut(decision);
-  const auto schedules = CardOfSchedule(pending.call, decision);
+  const auto schedules = GpuOfSchedule(pending.call, decision);
   int error = decision.error;
   if (schedules &&
       !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
@@ -82,7 +82,7 @@ int CallSteps::ExecuteDecided(Pending& pending, Decision& decision) {
     accounting_.CountRefused(boundary::Reason::kNotAllowed,
                              "a channel that cannot be given its share");
   } else if (decision.effects.switches_channels) {
-    error = SwitchChannels(pending, *decision.card);
+    error = SwitchChannels(pending, *decision.gpu);
   } else {
     error = executor_.Execute(pending);
   }
@@ -124,19 +124,19 @@ void CallSteps::AnswerOfProcesses(boundary::Call& call, const Decision& decision
 }
 
 // Returns the GPU of the channels that the call schedules, if it does.
-std::optional<ledger::Card> CallSteps::CardOfSchedule(const boundary::Call& call,
-                                                      const Decision& decision) {
+std::optional<ledger::Gpu> CallSteps::GpuOfSchedule(const boundary::Call& call,
+                                                    const Decision& decision) {
   if (!decision.effects.schedules_channels) {
     return std::nullopt;
   }
   const MutexLock lock(accounting_.mutex);
   const auto client = accounting_.ledger.FindClient(call.client);
-  return client ? accounting_.ledger.CardOf(client->ref, call.object) : std::nullopt;
+  return client ? accounting_.ledger.GpuOf(client->ref, call.object) : std::nullopt;
 }
 
 // Switches channels for their owner. The driver is asked only for channels that are not off by
 // order; the tenant sees what it asked for.
-int CallSteps::SwitchChannels(Pending& pending, ledger::Card card) {
+int CallSteps::SwitchChannels(Pending& pending, ledger::Gpu gpu) {
   using Params = rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
   boundary::Bytes& bytes = pending.call.nested[0].bytes;
   const auto asked = boundary::Load<Params>(bytes);
@@ -147,7 +147,7 @@ int CallSteps::SwitchChannels(Pending& pending, ledger::Card card) {
   }
   int error = 0;
   boundary::SetStatus(pending.call, rm::NV_OK);
-  scheduler_.SwitchByOwner(card, channels, asked.bDisable == 0,
+  scheduler_.SwitchByOwner(gpu, channels, asked.bDisable == 0,
                            [&](const std::vector<std::size_t>& places) {
                              Params params = asked;
                              params.numChannels = 0;
@@ -166,18 +166,18 @@ int CallSteps::SwitchChannels(Pending& pending, ledger::Card card) {
 
 // Opens the GPU that the call is about to use, and tells the boundary its sizes.
 Result<> CallSteps::PrepareDevice(const Decision& decision) {
-  if (!decision.effects.opens_gpu || !decision.card) {
+  if (!decision.effects.opens_gpu || !decision.gpu) {
     return {};
   }
   std::uint32_t instance = 0;
   {
     const MutexLock lock(accounting_.mutex);
-    instance = accounting_.boundary.cards()[*decision.card].device_instance;
+    instance = accounting_.boundary.gpus()[*decision.gpu].device_instance;
   }
-  CGPU_TRY(driver_->OpenCard(*decision.card, instance));
-  const boundary::CardSizes sizes = driver_->SizesOf(*decision.card);
+  CGPU_TRY(driver_->OpenGpu(*decision.gpu, instance));
+  const boundary::GpuSizes sizes = driver_->SizesOf(*decision.gpu);
   const MutexLock lock(accounting_.mutex);
-  accounting_.boundary.SetSizes(*decision.card, sizes);
+  accounting_.boundary.SetSizes(*decision.gpu, sizes);
   return {};
 }
 

@@ -60,9 +60,9 @@ class CallSteps {
   void Account(Pending& pending, boundary::Decision& decision, int error);
   // Fills in an answer that the ledger gives.
   void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
-  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call,
-                                                           const boundary::Decision& decision);
-  int SwitchChannels(Pending& pending, ledger::Card card);
+  [[nodiscard]] std::optional<ledger::Gpu> GpuOfSchedule(const boundary::Call& call,
+                                                         const boundary::Decision& decision);
+  int SwitchChannels(Pending& pending, ledger::Gpu gpu);
   Result<> PrepareDevice(const boundary::Decision& decision);
 
   Accounting& accounting_;

@@ -9,24 +9,24 @@
 namespace cgpu::shim {
 
 Result<std::size_t> ContainerControl::Find(const std::string& uuid) const {
-  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
-    if (uuid == config_.cards[i].card.uuid) {
+  for (std::size_t i = 0; i < config_.gpus.size(); ++i) {
+    if (uuid == config_.gpus[i].gpu.uuid) {
       return i;
     }
   }
-  return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
+  return Error{Code::kNotFound, 0, "the container has no GPU " + uuid, {}};
 }
 
 Result<> ContainerControl::SetLimit(const std::string& uuid, std::uint64_t bytes) {
   std::size_t first = 0;
-  std::size_t end = config_.cards.size();
+  std::size_t end = config_.gpus.size();
   if (uuid != "*" || end == 0) {
     CGPU_ASSIGN_OR_RETURN(first, Find(uuid));
     end = first + 1;
   }
   const MutexLock lock(accounting_.mutex);
   for (std::size_t i = first; i < end; ++i) {
-    CGPU_TRY(accounting_.ledger.SetLimit(static_cast<ledger::Card>(i), bytes));
+    CGPU_TRY(accounting_.ledger.SetLimit(static_cast<ledger::Gpu>(i), bytes));
   }
   accounting_.boundary.SetQuotas();
   return {};
@@ -34,11 +34,11 @@ Result<> ContainerControl::SetLimit(const std::string& uuid, std::uint64_t bytes
 
 Result<> ContainerControl::SetOrder(const std::string& uuid, const governor::Order& order,
                                     UniqueFd helper) {
-  CGPU_ASSIGN_OR_RETURN(const std::size_t card, Find(uuid));
+  CGPU_ASSIGN_OR_RETURN(const std::size_t gpu, Find(uuid));
   if (helper.valid()) {
     driver_->UseHelper(std::move(helper));
   }
-  scheduler_.SetOrder(card, order);
+  scheduler_.SetOrder(gpu, order);
   if (!scheduler_.NeedsLevels()) {
     driver_->UseHelper({});
   }
@@ -54,36 +54,36 @@ ContainerStatus ContainerControl::Status() {
   status.since = config_.since;
   status.counters = accounting_.counters.Read();
   std::vector<std::uint64_t> throttled_us;
-  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
+  for (std::size_t i = 0; i < config_.gpus.size(); ++i) {
     throttled_us.push_back(scheduler_.Throttled(i));
   }
   const MutexLock lock(accounting_.mutex);
-  for (unsigned i = 0; i < config_.cards.size(); ++i) {
-    CardStatus card;
-    card.uuid = config_.cards[i].card.uuid;
-    card.index = i;
-    card.host_index = config_.cards[i].card.index;
-    card.limit_bytes = accounting_.ledger.Limit(i);
-    card.used_bytes = accounting_.ledger.Used(i);
-    card.peak_bytes = accounting_.ledger.Peak(i);
-    card.denied = accounting_.ledger.Denied(i);
-    card.throttled_ns = 1'000 * throttled_us[i];
-    status.cards.push_back(std::move(card));
+  for (unsigned i = 0; i < config_.gpus.size(); ++i) {
+    GpuStatus gpu;
+    gpu.uuid = config_.gpus[i].gpu.uuid;
+    gpu.index = i;
+    gpu.host_index = config_.gpus[i].gpu.index;
+    gpu.limit_bytes = accounting_.ledger.Limit(i);
+    gpu.used_bytes = accounting_.ledger.Used(i);
+    gpu.peak_bytes = accounting_.ledger.Peak(i);
+    gpu.denied = accounting_.ledger.Denied(i);
+    gpu.throttled_ns = 1'000 * throttled_us[i];
+    status.gpus.push_back(std::move(gpu));
   }
   return status;
 }
 
-Result<CardMemory> ContainerControl::MemoryOf(const std::string& uuid) {
+Result<GpuMemory> ContainerControl::MemoryOf(const std::string& uuid) {
   // Listed before the ledger is asked: a process that has come since is left out, and its bytes are
   // not attributed to another one.
   const auto processes = callers_.Processes();
   CGPU_ASSIGN_OR_RETURN(const std::size_t place, Find(uuid));
-  const auto card = static_cast<ledger::Card>(place);
-  CardMemory memory;
+  const auto gpu = static_cast<ledger::Gpu>(place);
+  GpuMemory memory;
   const MutexLock lock(accounting_.mutex);
-  memory.limit_bytes = accounting_.ledger.Limit(card);
-  memory.used_bytes = accounting_.ledger.Used(card);
-  const auto usages = accounting_.ledger.UsageByProcess(card);
+  memory.limit_bytes = accounting_.ledger.Limit(gpu);
+  memory.used_bytes = accounting_.ledger.Used(gpu);
+  const auto usages = accounting_.ledger.UsageByProcess(gpu);
   for (const auto& process : processes) {
     const auto usage = usages.find(process->serial);
     if (usage != usages.end() && usage->second.Paid() != 0 && !os::HasExited(*process)) {

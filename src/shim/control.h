@@ -44,7 +44,7 @@ class ContainerControl {
   // Returns all fields except `pid` and `state`, which are not known here.
   [[nodiscard]] ContainerStatus Status();
   // Returns the memory of one GPU.
-  [[nodiscard]] Result<CardMemory> MemoryOf(const std::string& uuid);
+  [[nodiscard]] Result<GpuMemory> MemoryOf(const std::string& uuid);
 
  private:
   // Returns the place of the GPU in the grant.

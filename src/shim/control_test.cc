@@ -13,28 +13,28 @@ constexpr char kFirst[] = "GPU-00000000-0000-0000-0000-000000000001";
 constexpr char kSecond[] = "GPU-00000000-0000-0000-0000-000000000002";
 constexpr char kUnknown[] = "GPU-00000000-0000-0000-0000-000000000003";
 
-CardGrant Grant(const char* uuid, unsigned index) {
-  CardGrant grant;
-  grant.card.uuid = uuid;
-  grant.card.index = index;
-  grant.card.memory_bytes = 1024 * kMiB;
+GpuGrant Grant(const char* uuid, unsigned index) {
+  GpuGrant grant;
+  grant.gpu.uuid = uuid;
+  grant.gpu.index = index;
+  grant.gpu.memory_bytes = 1024 * kMiB;
   grant.limit_bytes = kLimit;
   return grant;
 }
 
-ShimConfig TwoCards() {
+ShimConfig TwoGpus() {
   ShimConfig config;
   config.id = "0123456789ab";
   config.name = "train";
   config.user = 1000;
   config.since = 17;
-  config.cards = {Grant(kFirst, 4), Grant(kSecond, 7)};
+  config.gpus = {Grant(kFirst, 4), Grant(kSecond, 7)};
   return config;
 }
 
-boundary::CardIds IdsOf(const CardGrant& grant) {
-  boundary::CardIds ids;
-  ids.total_bytes = grant.card.memory_bytes;
+boundary::GpuIds IdsOf(const GpuGrant& grant) {
+  boundary::GpuIds ids;
+  ids.total_bytes = grant.gpu.memory_bytes;
   return ids;
 }
 
@@ -56,7 +56,7 @@ class ControlTest : public testing::Test {
     ledger::NewObject object;
     object.parent.handle = handle;
     object.handle = 1;
-    object.card = 1;
+    object.gpu = 1;
     object.actual_bytes = bytes;
     ASSERT_TRUE(ledger.AddObject(*memory, *client, object).ok());
   }
@@ -66,8 +66,8 @@ class ControlTest : public testing::Test {
   FakeDriver calls_{fate_};
   FakeLookup callers_{fate_};
   const std::unique_ptr<Driver> driver_ = std::move(*Driver::Open(calls_, abi_, "/dev/zero", {}));
-  const ShimConfig config_ = TwoCards();
-  Accounting accounting_{config_, abi_, {IdsOf(config_.cards[0]), IdsOf(config_.cards[1])}};
+  const ShimConfig config_ = TwoGpus();
+  Accounting accounting_{config_, abi_, {IdsOf(config_.gpus[0]), IdsOf(config_.gpus[1])}};
   Scheduler scheduler_{2, nullptr, [](std::size_t, std::uint64_t) { return std::nullopt; }};
   ContainerControl control_{config_, accounting_, scheduler_, driver_.get(), callers_};
 };
@@ -86,7 +86,7 @@ TEST_F(ControlTest, ALimitOfAnUnknownGpuChangesNothing) {
     const auto set = control_.SetLimit(uuid, 8 * kMiB);
     ASSERT_FALSE(set.ok());
     EXPECT_EQ(set.error().code, Code::kNotFound);
-    EXPECT_EQ(set.error().what, std::string("the container has no card ") + uuid);
+    EXPECT_EQ(set.error().what, std::string("the container has no GPU ") + uuid);
   }
   EXPECT_EQ(Limits(), (std::vector<std::uint64_t>{kLimit, kLimit}));
 }
@@ -105,8 +105,8 @@ TEST_F(ControlTest, ALimitBelowUseStopsGrowth) {
   Hold(32 * kMiB, 1);
   EXPECT_TRUE(control_.SetLimit(kSecond, 8 * kMiB).ok());
   const ContainerStatus status = control_.Status();
-  EXPECT_EQ(status.cards[1].used_bytes, 32 * kMiB);
-  EXPECT_EQ(status.cards[1].limit_bytes, 8 * kMiB);
+  EXPECT_EQ(status.gpus[1].used_bytes, 32 * kMiB);
+  EXPECT_EQ(status.gpus[1].limit_bytes, 8 * kMiB);
   const MutexLock lock(accounting_.mutex);
   EXPECT_FALSE(accounting_.ledger.Reserve(ledger::Kind::kMemory, 1, kMiB).ok());
 }
@@ -118,7 +118,7 @@ TEST_F(ControlTest, ALimitBringsItsQuotas) {
     return accounting_.ledger.Bar1Quota(1);
   };
   {
-    boundary::CardSizes sizes;
+    boundary::GpuSizes sizes;
     sizes.bar1_bytes = 256 * kMiB;
     const MutexLock lock(accounting_.mutex);
     accounting_.boundary.SetSizes(1, sizes);
@@ -140,11 +140,11 @@ TEST_F(ControlTest, StatusNamesTheContainerAndItsGpus) {
   EXPECT_EQ(status.user, 1000U);
   EXPECT_EQ(status.since, 17U);
   EXPECT_EQ(status.shim, static_cast<unsigned>(getpid()));
-  ASSERT_EQ(status.cards.size(), 2U);
-  EXPECT_EQ(status.cards[0].uuid, kFirst);
-  EXPECT_EQ(status.cards[0].host_index, 4U);
-  EXPECT_EQ(status.cards[0].used_bytes, 0U);
-  const CardStatus& second = status.cards[1];
+  ASSERT_EQ(status.gpus.size(), 2U);
+  EXPECT_EQ(status.gpus[0].uuid, kFirst);
+  EXPECT_EQ(status.gpus[0].host_index, 4U);
+  EXPECT_EQ(status.gpus[0].used_bytes, 0U);
+  const GpuStatus& second = status.gpus[1];
   EXPECT_EQ(second.uuid, kSecond);
   EXPECT_EQ(second.index, 1U);
   EXPECT_EQ(second.host_index, 7U);

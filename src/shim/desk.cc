@@ -110,7 +110,7 @@ void Desk::Run() {
     }
   }
   admin_.reset();  // a later connection would get no answer
-  watchers_.TellEnd(server_.accounting().Refused(), server_.control().Status().cards);
+  watchers_.TellEnd(server_.accounting().Refused(), server_.control().Status().gpus);
 }
 
 // Serves those that have asked, in the order in which they came.
@@ -139,7 +139,7 @@ void Desk::LookForEnd() {
 void Desk::TellRefused() {
   told_ = true;
   server_.accounting().ResetRefusals();
-  watchers_.TellRefused(server_.accounting().Refused(), server_.control().Status().cards);
+  watchers_.TellRefused(server_.accounting().Refused(), server_.control().Status().gpus);
   const itimerspec when{{}, {kTellSeconds, 0}};
   (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
 }
@@ -190,7 +190,7 @@ void Desk::Answer(Connection connection) {
   } else if (request->kind != AdminRequest::Kind::kWatch) {
     Send(connection.socket, Reply(*request, std::move(connection.file)));
   } else if (watchers_.Add(connection.socket)) {
-    watchers_.TellRefused(server_.accounting().Refused(), server_.control().Status().cards);
+    watchers_.TellRefused(server_.accounting().Refused(), server_.control().Status().gpus);
   } else {
     Send(connection.socket,
          EncodeOutcome(Error{Code::kExhausted, 0, "too many watch this container", {}}));
@@ -271,7 +271,7 @@ std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
     }
     case AdminRequest::Kind::kMemory: {
       const auto memory = server_.control().MemoryOf(request.uuid);
-      return memory.ok() ? EncodeCardMemory(*memory) : EncodeOutcome(memory.error());
+      return memory.ok() ? EncodeGpuMemory(*memory) : EncodeOutcome(memory.error());
     }
     case AdminRequest::Kind::kSet:
       return EncodeOutcome(server_.control().SetLimit(request.uuid, request.bytes));

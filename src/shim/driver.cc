@@ -26,13 +26,13 @@ constexpr std::uint32_t kDevice = 0xc0de0001;
 constexpr std::uint32_t kSubdevice = 0xc0de0002;
 constexpr std::uint32_t kCopy = 0xc0de0003;  // a copy of a tenant's group
 // Handles of a device and a subdevice for each GPU.
-constexpr std::uint32_t kCardDevices = 0xc0de1000;
+constexpr std::uint32_t kGpuDevices = 0xc0de1000;
 
-std::uint32_t DeviceOf(std::size_t card) {
-  return kCardDevices + 2 * static_cast<std::uint32_t>(card);
+std::uint32_t DeviceOf(std::size_t gpu) {
+  return kGpuDevices + 2 * static_cast<std::uint32_t>(gpu);
 }
-std::uint32_t SubdeviceOf(std::size_t card) {
-  return DeviceOf(card) + 1;
+std::uint32_t SubdeviceOf(std::size_t gpu) {
+  return DeviceOf(gpu) + 1;
 }
 
 Error Refused(const char* what, const rmclient::Outcome& outcome) {
@@ -62,29 +62,29 @@ rmclient::Outcome AskForClient(rmclient::GpuCalls& calls, int file, std::uint32_
 
 Result<std::unique_ptr<Driver>> Driver::Open(rmclient::GpuCalls& calls, const rm::Abi& abi,
                                              const std::string& control_path,
-                                             std::vector<std::string> card_paths) {
+                                             std::vector<std::string> gpu_paths) {
   std::unique_ptr<Driver> driver(new Driver(calls, abi));
   const MutexLock lock(driver->mutex_);
   CGPU_ASSIGN_OR_RETURN(driver->control_, OpenFile(control_path, O_RDWR));
-  for (std::string& path : card_paths) {
-    driver->cards_.push_back(Card{std::move(path), {}, false, {}});
+  for (std::string& path : gpu_paths) {
+    driver->gpus_.push_back(Gpu{std::move(path), {}, false, {}});
   }
   CGPU_ASSIGN_OR_RETURN(driver->client_, MakeClient(calls, driver->control_.get()));
   return driver;
 }
 
 std::unique_ptr<Driver> Driver::Resume(rmclient::GpuCalls& calls, const rm::Abi& abi,
-                                       std::vector<std::string> card_paths,
+                                       std::vector<std::string> gpu_paths,
                                        const DriverState& state) {
   std::unique_ptr<Driver> driver(new Driver(calls, abi));
   const MutexLock lock(driver->mutex_);
   driver->control_.reset(state.control);
   driver->client_ = state.client;
   driver->interleaver_ = Interleaver(UniqueFd(state.helper));
-  for (std::size_t i = 0; i < card_paths.size(); ++i) {
-    const DriverState::Card& card = state.cards[i];
-    driver->cards_.push_back(Card{std::move(card_paths[i]), UniqueFd(card.file), card.asked,
-                                  card.sizes, card.device_instance, false});
+  for (std::size_t i = 0; i < gpu_paths.size(); ++i) {
+    const DriverState::Gpu& gpu = state.gpus[i];
+    driver->gpus_.push_back(Gpu{std::move(gpu_paths[i]), UniqueFd(gpu.file), gpu.asked, gpu.sizes,
+                                gpu.device_instance, false});
   }
   return driver;
 }
@@ -95,8 +95,8 @@ DriverState Driver::Save() const {
   state.client = client_;
   const MutexLock lock(mutex_);
   state.helper = interleaver_.fd();
-  for (const Card& card : cards_) {
-    state.cards.push_back({0, card.file.get(), card.asked, card.sizes});
+  for (const Gpu& gpu : gpus_) {
+    state.gpus.push_back({0, gpu.file.get(), gpu.asked, gpu.sizes});
   }
   return state;
 }
@@ -119,8 +119,7 @@ Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
   rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS info{};
   info.gpuId = gpu_id;
   const auto asked = Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &info, sizeof(info));
-  return asked.ok() ? Result<std::uint32_t>(info.deviceInstance)
-                    : Refused("a card's number", asked);
+  return asked.ok() ? Result<std::uint32_t>(info.deviceInstance) : Refused("a GPU's number", asked);
 }
 
 bool Driver::ClientExists(std::uint32_t client) const {
@@ -191,7 +190,7 @@ Result<std::uint64_t> Driver::QuerySpaceBytes() const {
   rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS arch{};
   const auto asked = Control(kSubdevice, rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, &arch, sizeof(arch));
   return asked.ok() ? Result<std::uint64_t>(rm::AddressSpaceBytes(arch.architecture))
-                    : Refused("a card's architecture", asked);
+                    : Refused("a GPU's architecture", asked);
 }
 
 Result<std::uint64_t> Driver::QueryBar1Bytes() const {
@@ -202,25 +201,25 @@ Result<std::uint64_t> Driver::QueryBar1Bytes() const {
                     : Refused("the size of BAR1", asked);
 }
 
-Result<boundary::CardSizes> Driver::AskSizes(std::uint32_t device_instance) const {
+Result<boundary::GpuSizes> Driver::AskSizes(std::uint32_t device_instance) const {
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = device_instance;
   CGPU_TRY(Alloc(client_, kDevice, rm::NV01_DEVICE_0, device));
-  const auto ask = [&]() -> Result<boundary::CardSizes> {
+  const auto ask = [&]() -> Result<boundary::GpuSizes> {
     CGPU_TRY(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, rm::NV2080_ALLOC_PARAMETERS{}));
     CGPU_ASSIGN_OR_RETURN(const auto context, QueryContextBytes());
     CGPU_ASSIGN_OR_RETURN(const auto space, QuerySpaceBytes());
     CGPU_ASSIGN_OR_RETURN(const auto bar1, QueryBar1Bytes());
-    return boundary::CardSizes{context, space, bar1};
+    return boundary::GpuSizes{context, space, bar1};
   };
   auto sizes = ask();
   Free(control_.get(), client_, kDevice);
   return sizes;
 }
 
-Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
+Result<> Driver::OpenGpu(std::size_t gpu, std::uint32_t device_instance) {
   const MutexLock lock(mutex_);
-  Card& entry = cards_[card];
+  Gpu& entry = gpus_[gpu];
   ++opens_;
   if (entry.file.valid()) {
     return {};
@@ -235,53 +234,53 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
   return {};
 }
 
-Result<> Driver::MakeDevice(std::size_t card) {
-  Card& entry = cards_[card];
+Result<> Driver::MakeDevice(std::size_t gpu) {
+  Gpu& entry = gpus_[gpu];
   if (entry.device) {
     return {};
   }
   if (!entry.file.valid()) {
-    return Error{Code::kUnavailable, 0, "the card is not open", {}};
+    return Error{Code::kUnavailable, 0, "the GPU is not open", {}};
   }
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = entry.instance;
-  CGPU_TRY(Alloc(client_, DeviceOf(card), rm::NV01_DEVICE_0, device));
+  CGPU_TRY(Alloc(client_, DeviceOf(gpu), rm::NV01_DEVICE_0, device));
   entry.device = true;
   auto made =
-      Alloc(DeviceOf(card), SubdeviceOf(card), rm::NV20_SUBDEVICE_0, rm::NV2080_ALLOC_PARAMETERS{});
+      Alloc(DeviceOf(gpu), SubdeviceOf(gpu), rm::NV20_SUBDEVICE_0, rm::NV2080_ALLOC_PARAMETERS{});
   if (!made.ok()) {
-    FreeDevice(card);
+    FreeDevice(gpu);
   }
   return made;
 }
 
-void Driver::FreeDevice(std::size_t card) {
-  if (std::exchange(cards_[card].device, false)) {
-    Free(control_.get(), client_, DeviceOf(card));
+void Driver::FreeDevice(std::size_t gpu) {
+  if (std::exchange(gpus_[gpu].device, false)) {
+    Free(control_.get(), client_, DeviceOf(gpu));
   }
 }
 
 void Driver::FreeDevices() {
   const MutexLock lock(mutex_);
-  for (std::size_t card = 0; card < cards_.size(); ++card) {
-    FreeDevice(card);
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    FreeDevice(gpu);
   }
 }
 
 // Duplicates the group as kCopy for the moment; the caller frees it. A copy that we keep for longer
 // would keep the group when its owner frees it.
-Result<> Driver::CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group) {
-  CGPU_TRY(MakeDevice(card));
+Result<> Driver::CopyGroup(std::size_t gpu, ledger::Handle client, ledger::Handle group) {
+  CGPU_TRY(MakeDevice(gpu));
   std::uint32_t copy = kCopy;
-  const auto made = rmclient::Dup(control_.get(), client_, DeviceOf(card), &copy, client, group,
+  const auto made = rmclient::Dup(control_.get(), client_, DeviceOf(gpu), &copy, client, group,
                                   rm::NV04_DUP_HANDLE_FLAGS_NONE, calls_);
   return made.ok() ? Result<>() : Refused("a channel group", made);
 }
 
-Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
-                                       ledger::Handle group, std::uint64_t us) {
+Result<std::uint64_t> Driver::SetSlice(std::size_t gpu, ledger::Handle client, ledger::Handle group,
+                                       std::uint64_t us) {
   const MutexLock lock(mutex_);
-  CGPU_TRY(CopyGroup(card, client, group));
+  CGPU_TRY(CopyGroup(gpu, client, group));
   rm::NVA06C_CTRL_TIMESLICE_PARAMS before{};
   rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{us};
   (void)Control(kCopy, rm::NVA06C_CTRL_CMD_GET_TIMESLICE, &before, sizeof(before));
@@ -290,10 +289,10 @@ Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
   return set.ok() ? Result<std::uint64_t>(before.timesliceUs) : Refused("a time slice", set);
 }
 
-Result<> Driver::SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+Result<> Driver::SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                                bool high) {
   const MutexLock lock(mutex_);
-  CGPU_TRY(CopyGroup(card, client, group));
+  CGPU_TRY(CopyGroup(gpu, client, group));
   const auto set = interleaver_.Set(
       control_.get(), client_, kCopy,
       high ? rm::NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH : rm::NVA06C_CTRL_INTERLEAVE_LEVEL_LOW);
@@ -302,7 +301,7 @@ Result<> Driver::SetInterleave(std::size_t card, ledger::Handle client, ledger::
     return set.error();
   }
   if (*set == rm::NV_ERR_NOT_SUPPORTED) {
-    return Error{Code::kUnsupported, 0, "the card knows no interleave levels", {}};
+    return Error{Code::kUnsupported, 0, "the GPU knows no interleave levels", {}};
   }
   return *set == rm::NV_OK ? Result<>() : Refused("an interleave level", {0, *set});
 }
@@ -312,8 +311,7 @@ void Driver::UseHelper(UniqueFd socket) {
   interleaver_ = Interleaver(std::move(socket));
 }
 
-bool Driver::SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
-                        bool on) const {
+bool Driver::SwitchSome(std::size_t gpu, std::span<const ledger::ChannelInfo> some, bool on) const {
   rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
   params.bDisable = on ? 0 : 1;
   params.numChannels = static_cast<std::uint32_t>(some.size());
@@ -321,33 +319,33 @@ bool Driver::SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> s
     params.hClientList[i] = some[i].client;
     params.hChannelList[i] = some[i].channel;
   }
-  return Control(SubdeviceOf(card), rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, &params,
+  return Control(SubdeviceOf(gpu), rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, &params,
                  sizeof(params))
       .ok();
 }
 
-void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) {
+void Driver::Switch(std::size_t gpu, const std::vector<ledger::ChannelInfo>& channels, bool on) {
   constexpr std::size_t kMost =
       std::size(rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS{}.hClientList);
   const MutexLock lock(mutex_);
-  if (!channels.empty() && !MakeDevice(card).ok()) {
+  if (!channels.empty() && !MakeDevice(gpu).ok()) {
     return;
   }
   for (std::size_t i = 0; i < channels.size(); i += kMost) {
     const auto some = std::span(channels).subspan(i, std::min(kMost, channels.size() - i));
-    if (SwitchSome(card, some, on)) {
+    if (SwitchSome(gpu, some, on)) {
       continue;
     }
     for (std::size_t j = 0; j < some.size(); ++j) {  // one channel is gone, and the whole call
                                                      // failed
-      (void)SwitchSome(card, some.subspan(j, 1), on);
+      (void)SwitchSome(gpu, some.subspan(j, 1), on);
     }
   }
 }
 
-boundary::CardSizes Driver::SizesOf(std::size_t card) const {
+boundary::GpuSizes Driver::SizesOf(std::size_t gpu) const {
   const MutexLock lock(mutex_);
-  return cards_[card].sizes;
+  return gpus_[gpu].sizes;
 }
 
 std::uint64_t Driver::opens() const {
@@ -355,16 +353,16 @@ std::uint64_t Driver::opens() const {
   return opens_;
 }
 
-std::vector<UniqueFd> Driver::TakeCardFiles(std::uint64_t opens) {
+std::vector<UniqueFd> Driver::TakeGpuFiles(std::uint64_t opens) {
   const MutexLock lock(mutex_);
   std::vector<UniqueFd> files;
   if (opens != opens_) {
     return files;
   }
-  for (std::size_t i = 0; i < cards_.size(); ++i) {
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
     FreeDevice(i);
-    if (cards_[i].file.valid()) {
-      files.push_back(std::move(cards_[i].file));
+    if (gpus_[i].file.valid()) {
+      files.push_back(std::move(gpus_[i].file));
     }
   }
   return files;

@@ -26,17 +26,17 @@
 
 namespace cgpu::shim {
 
-class Driver : public CardControls {
+class Driver : public GpuControls {
  public:
-  // Opens the control file. `calls` and `abi` outlive this. `card_paths`: the GPU files in the
+  // Opens the control file. `calls` and `abi` outlive this. `gpu_paths`: the GPU files in the
   // order of the grant.
   static Result<std::unique_ptr<Driver>> Open(rmclient::GpuCalls& calls, const rm::Abi& abi,
                                               const std::string& control_path,
-                                              std::vector<std::string> card_paths);
+                                              std::vector<std::string> gpu_paths);
 
   // Resumes the driver that saved `state`, with the descriptors in it; the same number of GPUs.
   static std::unique_ptr<Driver> Resume(rmclient::GpuCalls& calls, const rm::Abi& abi,
-                                        std::vector<std::string> card_paths,
+                                        std::vector<std::string> gpu_paths,
                                         const DriverState& state);
   // Returns the state without the GPUs' instances, which are the boundary's.
   [[nodiscard]] DriverState Save() const;
@@ -65,31 +65,31 @@ class Driver : public CardControls {
   void Free(int file, std::uint32_t client, std::uint32_t object) const;
 
   // Opens the GPU's file if it is not open. At the first open, also asks for the GPU's sizes.
-  [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] boundary::CardSizes SizesOf(std::size_t card) const;
+  [[nodiscard]] Result<> OpenGpu(std::size_t gpu, std::uint32_t device_instance);
+  [[nodiscard]] boundary::GpuSizes SizesOf(std::size_t gpu) const;
   // Act through a device of ours on an opened GPU.
-  Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client, ledger::Handle group,
+  Result<std::uint64_t> SetSlice(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                                  std::uint64_t us) override;
-  void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
-  Result<> SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+  void Switch(std::size_t gpu, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
+  Result<> SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                          bool high) override;
   // Makes SetInterleave() ask this helper from now on; -1: no helper.
   void UseHelper(UniqueFd socket);
   // Frees those devices: the shim cannot hand them over.
   void FreeDevices();
 
-  // Returns how often OpenCard() was called.
+  // Returns how often OpenGpu() was called.
   [[nodiscard]] std::uint64_t opens() const;
-  // Returns the GPUs' files, if OpenCard() was not called since `opens` calls: a caller of that
+  // Returns the GPUs' files, if OpenGpu() was not called since `opens` calls: a caller of that
   // needs them. The last close of a GPU can take long.
-  [[nodiscard]] std::vector<UniqueFd> TakeCardFiles(std::uint64_t opens);
+  [[nodiscard]] std::vector<UniqueFd> TakeGpuFiles(std::uint64_t opens);
 
  private:
-  struct Card {
+  struct Gpu {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    boundary::CardSizes sizes;
+    boundary::GpuSizes sizes;
     std::uint32_t instance = 0;  // the driver's number of it, once it is open
     bool device = false;         // we have a device on it
   };
@@ -106,20 +106,20 @@ class Driver : public CardControls {
   Result<std::uint64_t> QueryContextBytes() const;
   Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
-  [[nodiscard]] Result<> MakeDevice(std::size_t card) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] Result<> CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group)
+  [[nodiscard]] Result<> MakeDevice(std::size_t gpu) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] Result<> CopyGroup(std::size_t gpu, ledger::Handle client, ledger::Handle group)
       CGPU_REQUIRES(mutex_);
-  void FreeDevice(std::size_t card) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] bool SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
+  void FreeDevice(std::size_t gpu) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] bool SwitchSome(std::size_t gpu, std::span<const ledger::ChannelInfo> some,
                                 bool on) const;
-  Result<boundary::CardSizes> AskSizes(std::uint32_t device_instance) const;
+  Result<boundary::GpuSizes> AskSizes(std::uint32_t device_instance) const;
 
   rmclient::GpuCalls& calls_;
   const rm::Abi& abi_;
   UniqueFd control_;
   std::uint32_t client_ = 0;
   mutable Mutex mutex_;  // guards the rest
-  std::vector<Card> cards_ CGPU_GUARDED_BY(mutex_);
+  std::vector<Gpu> gpus_ CGPU_GUARDED_BY(mutex_);
   std::uint64_t opens_ CGPU_GUARDED_BY(mutex_) = 0;
   Interleaver interleaver_ CGPU_GUARDED_BY(mutex_);
 };

@@ -21,7 +21,7 @@ class ExportTagsTest : public testing::Test {
   // Tags of a shim with one GPU, over the test's driver.
   struct Shim {
     explicit Shim(ExportTagsTest& test)
-        : accounting(test.config_, test.abi_, {boundary::CardIds{}}),
+        : accounting(test.config_, test.abi_, {boundary::GpuIds{}}),
           tags(accounting, test.driver_.get(), hurry) {}
     Accounting accounting;
     Hurry hurry;
@@ -29,9 +29,9 @@ class ExportTagsTest : public testing::Test {
   };
 
   ExportTagsTest() {
-    CardGrant card;
-    card.card.memory_bytes = card.limit_bytes = 16 * kBytes;
-    config_.cards = {card};
+    GpuGrant gpu;
+    gpu.gpu.memory_bytes = gpu.limit_bytes = 16 * kBytes;
+    config_.gpus = {gpu};
     driver_ = std::move(*Driver::Open(calls_, abi_, "/dev/zero", {}));
     own_ = calls_.Clients();
     shim_ = std::make_unique<Shim>(*this);
@@ -82,7 +82,7 @@ class ExportTagsTest : public testing::Test {
     ledger::NewObject object;
     object.parent.handle = kClient;
     object.handle = 1;
-    object.card = 0;
+    object.gpu = 0;
     object.actual_bytes = kBytes;
     const auto added = ledger.AddObject(*memory, client, object);
     ASSERT_TRUE(added.ok());

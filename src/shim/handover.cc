@@ -15,7 +15,7 @@ enum Tag : StateTag {
   kConfig = 2,
   kAllowed = 3,
   kDriver = 4,
-  kDriverCard = 5,
+  kDriverGpu = 5,
   kServer = 6,
   kSource = 7,
   kProcess = 8,
@@ -186,10 +186,10 @@ void VisitDriver(Io& io, S& driver) {
     io.Number(driver.client);
     io.File(driver.helper);
   });
-  io.Each(kDriverCard, driver.cards, [&](auto& card) {
-    io.Number(card.device_instance);
-    io.File(card.file);
-    io.Number(card.asked, card.sizes.context_bytes, card.sizes.space_bytes, card.sizes.bar1_bytes);
+  io.Each(kDriverGpu, driver.gpus, [&](auto& gpu) {
+    io.Number(gpu.device_instance);
+    io.File(gpu.file);
+    io.Number(gpu.asked, gpu.sizes.context_bytes, gpu.sizes.space_bytes, gpu.sizes.bar1_bytes);
   });
 }
 
@@ -313,11 +313,11 @@ void Check(Getter& io, const Handover& state) {
   if (std::ranges::adjacent_find(files) != files.end()) {
     io.Fail("a descriptor is in it twice");
   }
-  if (state.config.id.empty() || state.server.driver.cards.size() != state.config.cards.size()) {
-    io.Fail("it has no configuration, or one of other cards");
+  if (state.config.id.empty() || state.server.driver.gpus.size() != state.config.gpus.size()) {
+    io.Fail("it has no configuration, or one of other GPUs");
   }
   const auto& orders = state.server.orders;
-  if ((!orders.empty() && orders.size() != state.config.cards.size()) ||
+  if ((!orders.empty() && orders.size() != state.config.gpus.size()) ||
       !std::ranges::all_of(orders,
                            [](const OrderState& one) { return governor::IsSound(one.order); })) {
     io.Fail("it has orders that cannot be carried out");

@@ -29,16 +29,16 @@
 namespace cgpu::shim {
 
 struct DriverState {
-  struct Card {
+  struct Gpu {
     std::uint32_t device_instance = 0;
     int file = -1;  // of the GPU, while it is open
     bool asked = false;
-    boundary::CardSizes sizes;
+    boundary::GpuSizes sizes;
   };
   int control = -1;
   std::uint32_t client = 0;  // on `control`
   int helper = -1;           // the socket to a helper that sets interleave levels
-  std::vector<Card> cards;   // in the order of the grant
+  std::vector<Gpu> gpus;     // in the order of the grant
 };
 
 struct SourceState {

@@ -21,12 +21,12 @@ ShimConfig SomeConfig() {
   config.name = "some";
   config.driver = "550.163.01";
   config.files.push_back({.kind = NodeFile::Kind::kCtl, .granted = true, .path = "/dev/nvidiactl"});
-  config.cards.resize(2);
-  for (CardGrant& card : config.cards) {
-    card.card.uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
-    card.card.bdf = "0000:3b:00.0";
-    card.card.memory_bytes = std::uint64_t{1} << 30;
-    card.limit_bytes = 1 << 29;
+  config.gpus.resize(2);
+  for (GpuGrant& gpu : config.gpus) {
+    gpu.gpu.uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
+    gpu.gpu.bdf = "0000:3b:00.0";
+    gpu.gpu.memory_bytes = std::uint64_t{1} << 30;
+    gpu.limit_bytes = 1 << 29;
   }
   return config;
 }
@@ -78,8 +78,8 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(Encode(*read), bytes);
   EXPECT_EQ(read->allowed, Full().allowed);
   EXPECT_EQ(read->quiet_since_ns, 12345678901);
-  EXPECT_EQ(read->server.driver.cards[0].sizes.bar1_bytes, 11U);
-  EXPECT_EQ(read->server.driver.cards[1].file, -1);
+  EXPECT_EQ(read->server.driver.gpus[0].sizes.bar1_bytes, 11U);
+  EXPECT_EQ(read->server.driver.gpus[1].file, -1);
   EXPECT_EQ(read->server.driver.helper, 52);
   EXPECT_EQ(read->server.sources[1].process, -1);
   EXPECT_TRUE(read->server.sources[1].first);
@@ -138,7 +138,7 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   EXPECT_EQ(ledger.Count().clients, 2U);
   EXPECT_EQ(ledger.Count().channel_groups, 1U);
   EXPECT_EQ(ledger.Count().mappings, 1U);
-  EXPECT_GT(boundary.cards()[0].sizes.context_bytes, 0U);
+  EXPECT_GT(boundary.gpus()[0].sizes.context_bytes, 0U);
 }
 
 TEST(HandoverTest, EveryDescriptorIsListed) {
@@ -154,9 +154,9 @@ TEST(HandoverTest, ADescriptorTwiceIsRefused) {
   EXPECT_FALSE(DecodeHandover(Encode(state)).ok());
 }
 
-TEST(HandoverTest, AnotherNumberOfCardsIsRefused) {
+TEST(HandoverTest, AnotherNumberOfGpusIsRefused) {
   Handover state = Full();
-  state.server.driver.cards.pop_back();
+  state.server.driver.gpus.pop_back();
   EXPECT_FALSE(DecodeHandover(Encode(state)).ok());
   EXPECT_FALSE(DecodeHandover("").ok());
 }

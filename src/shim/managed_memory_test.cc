@@ -46,11 +46,11 @@ class Runner {
   }};
 };
 
-ShimConfig OneCard() {
-  CardGrant grant;
-  grant.card.memory_bytes = grant.limit_bytes = kLimit;
+ShimConfig OneGpu() {
+  GpuGrant grant;
+  grant.gpu.memory_bytes = grant.limit_bytes = kLimit;
   ShimConfig config;
-  config.cards = {grant};
+  config.gpus = {grant};
   return config;
 }
 
@@ -59,7 +59,7 @@ class ManagedMemoryTest : public testing::Test {
  protected:
   struct Shim {
     explicit Shim(ManagedMemoryTest& test)
-        : accounting(test.config_, test.abi_, {boundary::CardIds{}}),
+        : accounting(test.config_, test.abi_, {boundary::GpuIds{}}),
           processes(accounting, test.callers_, test.pool_),
           questions(test.abi_, accounting, test.executor_, test.uvm_files_),
           managed(test.proc_.get(), accounting, test.uvm_files_, questions, processes, test.hurry_,
@@ -74,7 +74,7 @@ class ManagedMemoryTest : public testing::Test {
     shim_ = std::make_unique<Shim>(*this);
     const MutexLock lock(shim_->accounting.mutex);
     shim_->accounting.boundary.managed().ExpectSpaces();
-    EXPECT_TRUE(shim_->accounting.boundary.managed().SetCards({0}));
+    EXPECT_TRUE(shim_->accounting.boundary.managed().SetGpus({0}));
   }
 
   void MakeRoom() {
@@ -116,7 +116,7 @@ class ManagedMemoryTest : public testing::Test {
     (void)uvm_files_.Add(std::move(file));
   }
 
-  const ShimConfig config_ = OneCard();
+  const ShimConfig config_ = OneGpu();
   const rm::Abi& abi_ = *rm::FindAbi({550, 163, 1});
   const UniqueFd proc_{open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   Fate fate_;
@@ -225,7 +225,7 @@ TEST_F(ManagedMemoryTest, ASuccessorSettlesWhatWasBegun) {
     ASSERT_TRUE(shim_->accounting.Load(state, config_).ok());
     {
       const MutexLock lock(shim_->accounting.mutex);
-      ASSERT_TRUE(shim_->accounting.boundary.managed().SetCards({0}));
+      ASSERT_TRUE(shim_->accounting.boundary.managed().SetGpus({0}));
     }
     shim_->managed.TakeOver(state, {{1, callers_.Processes()[0]}});
     EXPECT_EQ(Used(), charged);

@@ -126,7 +126,7 @@ std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notific
   pending->call.file = taken->known;
   pending->call.process = process->serial;
   if (!taken->known.granted) {
-    accounting_.CountRefused(boundary::Reason::kGpuNotGranted, "a file of another card");
+    accounting_.CountRefused(boundary::Reason::kGpuNotGranted, "a file of another GPU");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);

@@ -55,7 +55,7 @@ bool Reconciler::ReconcileAll(bool at_leisure) {
   changed = export_tags_.Reconcile(at_leisure) || changed;
   changed = managed_.Settle(at_leisure) || changed;
   changed = spaces_.Reconcile(at_leisure) || changed;
-  CloseCards();
+  CloseGpus();
   const auto now = std::chrono::steady_clock::now();
   may_begin_ = now + (now - began) / 4;
   hurried_.NotifyAll();
@@ -64,7 +64,7 @@ bool Reconciler::ReconcileAll(bool at_leisure) {
 
 // Closes the GPUs' files if there are no clients. A client that comes meanwhile has them opened
 // again: its device is made after that, and a device that is being made has its client here.
-void Reconciler::CloseCards() {
+void Reconciler::CloseGpus() {
   const std::uint64_t opens = driver_->opens();
   {
     const MutexLock lock(accounting_.mutex);
@@ -72,7 +72,7 @@ void Reconciler::CloseCards() {
       return;
     }
   }
-  driver_->TakeCardFiles(opens).clear();
+  driver_->TakeGpuFiles(opens).clear();
 }
 
 bool Reconciler::Holding() {

@@ -49,7 +49,7 @@ class Reconciler {
 
  private:
   bool ReconcileAll(bool at_leisure) CGPU_REQUIRES(mutex_);
-  void CloseCards();
+  void CloseGpus();
 
   Accounting& accounting_;
   Driver* const driver_;

@@ -15,7 +15,7 @@ class ReconcilerTest : public testing::Test {
     config.driver = "550.163.01";
     auto driver = Driver::Open(calls_, abi_, "/dev/zero", {});
     server_ =
-        std::make_unique<Server>(config, abi_, std::move(*driver), std::vector<boundary::CardIds>{},
+        std::make_unique<Server>(config, abi_, std::move(*driver), std::vector<boundary::GpuIds>{},
                                  std::make_unique<FakeLookup>(fate_), UniqueFd(), calls_);
   }
   // Makes a client of a tenant's in the driver and in the ledger.

@@ -15,7 +15,7 @@ std::string FileName(const boundary::File& file) {
       return "ctl";
     case boundary::FileKind::kUvm:
       return "uvm";
-    case boundary::FileKind::kCard:
+    case boundary::FileKind::kGpu:
       break;
   }
   return "gpu" + std::to_string(file.minor);

@@ -34,58 +34,57 @@ std::uint64_t NowUs() {
 
 }  // namespace
 
-Scheduler::Scheduler(std::size_t cards, CardControls* controls, ListChannels list)
-    : controls_(controls), list_(std::move(list)), cards_(cards) {}
+Scheduler::Scheduler(std::size_t gpus, GpuControls* controls, ListChannels list)
+    : controls_(controls), list_(std::move(list)), gpus_(gpus) {}
 
 std::vector<OrderState> Scheduler::Save() const {
   const MutexLock lock(mutex_);
   std::vector<OrderState> state;
-  state.reserve(cards_.size());
-  for (const Card& card : cards_) {
-    state.push_back({card.order, card.standard_us, card.throttled_us});
+  state.reserve(gpus_.size());
+  for (const Gpu& gpu : gpus_) {
+    state.push_back({gpu.order, gpu.standard_us, gpu.throttled_us});
   }
   return state;
 }
 
 void Scheduler::Load(const std::vector<OrderState>& state) {
   const MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < std::min(state.size(), cards_.size()); ++i) {
-    cards_[i].order = state[i].order;
-    cards_[i].standard_us = state[i].standard_us;
-    cards_[i].throttled_us = state[i].throttled_us;
+  for (std::size_t i = 0; i < std::min(state.size(), gpus_.size()); ++i) {
+    gpus_[i].order = state[i].order;
+    gpus_[i].standard_us = state[i].standard_us;
+    gpus_[i].throttled_us = state[i].throttled_us;
   }
 }
 
-void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
+void Scheduler::SetOrder(std::size_t gpu, const governor::Order& order) {
   const MutexLock lock(mutex_);
-  cards_[card].order = order;
-  cards_[card].levels = true;
+  gpus_[gpu].order = order;
+  gpus_[gpu].levels = true;
   if (!paused_) {
-    CarryOut(card);
+    CarryOut(gpu);
   }
 }
 
 bool Scheduler::NeedsLevels() const {
   const MutexLock lock(mutex_);
-  return std::ranges::any_of(cards_, [](const Card& card) {
-    return !card.raised.empty() || (card.order.high && card.levels);
-  });
+  return std::ranges::any_of(
+      gpus_, [](const Gpu& gpu) { return !gpu.raised.empty() || (gpu.order.high && gpu.levels); });
 }
 
-std::uint64_t Scheduler::Throttled(std::size_t card) {
+std::uint64_t Scheduler::Throttled(std::size_t gpu) {
   const MutexLock lock(mutex_);
-  NoteThrottled(cards_[card]);
-  return cards_[card].throttled_us;
+  NoteThrottled(gpus_[gpu]);
+  return gpus_[gpu].throttled_us;
 }
 
-void Scheduler::CarryOut(std::size_t card) {
-  cards_[card].backoff_us = 0;
-  Refresh(card, cards_[card]);
-  ApplyLevels(card, cards_[card]);
-  ApplySlices(card, cards_[card]);
-  cards_[card].duty.Set(cards_[card].order.duty, NowUs());
-  ApplyDuty(card, cards_[card]);
-  if (cards_[card].order.duty.period_us != 0) {
+void Scheduler::CarryOut(std::size_t gpu) {
+  gpus_[gpu].backoff_us = 0;
+  Refresh(gpu, gpus_[gpu]);
+  ApplyLevels(gpu, gpus_[gpu]);
+  ApplySlices(gpu, gpus_[gpu]);
+  gpus_[gpu].duty.Set(gpus_[gpu].order.duty, NowUs());
+  ApplyDuty(gpu, gpus_[gpu]);
+  if (gpus_[gpu].order.duty.period_us != 0) {
     StartClock();
   }
 }
@@ -99,36 +98,36 @@ void Scheduler::StartClock() {
 }
 
 // Waits until the container may submit.
-void Scheduler::AwaitSubmission(Card& card) {
+void Scheduler::AwaitSubmission(Gpu& gpu) {
   const std::uint64_t now = NowUs();
-  card.paid_us = std::max(card.paid_us, now) + kApartUs;
-  if (card.paid_us > now + kAtOnce * kApartUs) {
-    const std::chrono::microseconds until(card.paid_us - kAtOnce * kApartUs);
+  gpu.paid_us = std::max(gpu.paid_us, now) + kApartUs;
+  if (gpu.paid_us > now + kAtOnce * kApartUs) {
+    const std::chrono::microseconds until(gpu.paid_us - kAtOnce * kApartUs);
     while (!let_through_ &&
            passes_.WaitUntil(mutex_, std::chrono::steady_clock::time_point(until))) {
     }
   }
 }
 
-bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object) {
+bool Scheduler::BeforeSchedule(std::size_t gpu, ledger::Handle client, ledger::Handle object) {
   // A group that another thread is freeing has no time slice for a moment.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kBetween{1};
   const MutexLock lock(mutex_);
-  Refresh(card, cards_[card]);
-  const auto& others = cards_[card].others;
-  if (cards_[card].order.slice_us != 0 &&
+  Refresh(gpu, gpus_[gpu]);
+  const auto& others = gpus_[gpu].others;
+  if (gpus_[gpu].order.slice_us != 0 &&
       std::ranges::none_of(others, [&](const ledger::ChannelInfo& channel) {
         return (channel.client == client && channel.channel == object) ||
                (channel.group_client == client && channel.group_handle == object);
       })) {
-    AwaitSubmission(cards_[card]);
+    AwaitSubmission(gpus_[gpu]);
   }
   for (int tries = 1;; ++tries) {
-    Refresh(card, cards_[card]);
-    ApplyLevels(card, cards_[card]);
-    ApplySlices(card, cards_[card]);
-    const Card& one = cards_[card];
+    Refresh(gpu, gpus_[gpu]);
+    ApplyLevels(gpu, gpus_[gpu]);
+    ApplySlices(gpu, gpus_[gpu]);
+    const Gpu& one = gpus_[gpu];
     const bool all = one.unruly.empty() && (!one.crowded || one.order.may_rest);
     if (all || tries == kTries) {
       return all;
@@ -138,49 +137,49 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
 }
 
 // The channels that were just scheduled run, whatever the others of the container do.
-void Scheduler::AfterSchedule(std::size_t card) {
+void Scheduler::AfterSchedule(std::size_t gpu) {
   const MutexLock lock(mutex_);
-  Card& one = cards_[card];
-  Refresh(card, one);
+  Gpu& one = gpus_[gpu];
+  Refresh(gpu, one);
   if (one.off) {
-    controls_->Switch(card, one.channels, false);
+    controls_->Switch(gpu, one.channels, false);
   } else {
-    TakeOffHeld(card, one);
+    TakeOffHeld(gpu, one);
   }
   changed_.NotifyOne();
 }
 
 void Scheduler::AfterFree() {
   const MutexLock lock(mutex_);
-  for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
-    Refresh(i, cards_[i]);
-    if (cards_[i].undivided && cards_[i].order.slice_us != 0) {
-      ApplySlices(i, cards_[i]);
+  for (std::size_t i = 0; !paused_ && i < gpus_.size(); ++i) {
+    Refresh(i, gpus_[i]);
+    if (gpus_[i].undivided && gpus_[i].order.slice_us != 0) {
+      ApplySlices(i, gpus_[i]);
     }
   }
 }
 
 // A channel that is not listed under this name may be a duplicate of one that is off.
-bool Scheduler::MayPutBack(const Card& card, const ChannelName& name) {
+bool Scheduler::MayPutBack(const Gpu& gpu, const ChannelName& name) {
   const auto is_it = [&](const ledger::ChannelInfo& channel) {
     return ChannelName(channel.client, channel.channel) == name;
   };
-  if (std::ranges::any_of(card.others, is_it)) {
+  if (std::ranges::any_of(gpu.others, is_it)) {
     return true;
   }
-  if (card.off) {
+  if (gpu.off) {
     return false;
   }
-  const auto found = std::ranges::find_if(card.channels, is_it);
-  return found == card.channels.end() ? card.unruly.empty() && card.resting.empty()
-                                      : !IsHeld(card, *found);
+  const auto found = std::ranges::find_if(gpu.channels, is_it);
+  return found == gpu.channels.end() ? gpu.unruly.empty() && gpu.resting.empty()
+                                     : !IsHeld(gpu, *found);
 }
 
 void Scheduler::SwitchByOwner(
-    std::size_t card, const std::vector<ChannelName>& channels, bool on,
+    std::size_t gpu, const std::vector<ChannelName>& channels, bool on,
     const std::function<bool(const std::vector<std::size_t>& places)>& ask) {
   const MutexLock lock(mutex_);
-  Card& one = cards_[card];
+  Gpu& one = gpus_[gpu];
   const auto wanted = [&] {
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < channels.size(); ++i) {
@@ -190,11 +189,11 @@ void Scheduler::SwitchByOwner(
     }
     return places;
   };
-  Refresh(card, one);
+  Refresh(gpu, one);
   std::vector<std::size_t> places = wanted();
   if (!places.empty() && one.order.slice_us != 0) {
     AwaitSubmission(one);  // the runlist is submitted for it
-    Refresh(card, one);
+    Refresh(gpu, one);
     places = wanted();
   }
   if ((!places.empty() || channels.empty()) && !ask(places)) {
@@ -218,14 +217,14 @@ void Scheduler::LetThrough() {
 void Scheduler::Pause() {
   const MutexLock lock(mutex_);
   paused_ = true;
-  for (std::size_t i = 0; i < cards_.size(); ++i) {
-    const bool rested = !std::exchange(cards_[i].resting, {}).empty();
-    const bool unruly = !std::exchange(cards_[i].unruly, {}).empty();  // a successor does not know
-                                                                       // them
-    NoteThrottled(cards_[i]);
-    if (std::exchange(cards_[i].off, false) || rested || unruly) {
-      Refresh(i, cards_[i]);
-      PutBack(i, cards_[i]);
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    const bool rested = !std::exchange(gpus_[i].resting, {}).empty();
+    const bool unruly = !std::exchange(gpus_[i].unruly, {}).empty();  // a successor does not know
+                                                                      // them
+    NoteThrottled(gpus_[i]);
+    if (std::exchange(gpus_[i].off, false) || rested || unruly) {
+      Refresh(i, gpus_[i]);
+      PutBack(i, gpus_[i]);
     }
   }
 }
@@ -233,66 +232,66 @@ void Scheduler::Pause() {
 void Scheduler::Resume() {
   const MutexLock lock(mutex_);
   paused_ = let_through_ = false;
-  for (std::size_t i = 0; i < cards_.size(); ++i) {
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
     CarryOut(i);
   }
 }
 
-void Scheduler::Refresh(std::size_t index, Card& card) {
-  std::optional<Channels> now = list_(index, card.seen);
+void Scheduler::Refresh(std::size_t index, Gpu& gpu) {
+  std::optional<Channels> now = list_(index, gpu.seen);
   if (!now) {
     return;
   }
-  NoteThrottled(card);
-  card.seen = now->changes;
-  card.undivided = true;
-  card.channels.clear();
-  card.others.clear();
+  NoteThrottled(gpu);
+  gpu.seen = now->changes;
+  gpu.undivided = true;
+  gpu.channels.clear();
+  gpu.others.clear();
   for (ledger::ChannelInfo& channel : now->all) {
     // No engine: the channel was made when an earlier version of this program did not look.
     const bool shared = channel.engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ||
                         channel.engine == rm::NV2080_ENGINE_TYPE_NULL;
-    (shared ? card.channels : card.others).push_back(channel);
+    (shared ? gpu.channels : gpu.others).push_back(channel);
   }
-  std::erase_if(card.off_by_owner, [&](const ChannelName& name) {
+  std::erase_if(gpu.off_by_owner, [&](const ChannelName& name) {
     return std::ranges::none_of(now->all, [&](const auto& channel) {
       return ChannelName(channel.client, channel.channel) == name;
     });
   });
   std::set<std::uint64_t> groups;
-  for (const ledger::ChannelInfo& channel : card.channels) {
+  for (const ledger::ChannelInfo& channel : gpu.channels) {
     groups.insert(channel.group);
   }
-  std::erase_if(card.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
-  std::erase_if(card.raised, [&](std::uint64_t group) { return !groups.contains(group); });
+  std::erase_if(gpu.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
+  std::erase_if(gpu.raised, [&](std::uint64_t group) { return !groups.contains(group); });
 }
 
 // Applies interleave levels. A group that another thread is freeing has none. A level that could
 // not be set is tried again when something is scheduled.
-void Scheduler::ApplyLevels(std::size_t index, Card& card) {
-  for (const ledger::ChannelInfo& channel : card.channels) {
-    const bool wanted = card.order.high && card.levels;
-    if (channel.group_handle == 0 || card.raised.contains(channel.group) == wanted) {
+void Scheduler::ApplyLevels(std::size_t index, Gpu& gpu) {
+  for (const ledger::ChannelInfo& channel : gpu.channels) {
+    const bool wanted = gpu.order.high && gpu.levels;
+    if (channel.group_handle == 0 || gpu.raised.contains(channel.group) == wanted) {
       continue;
     }
     const auto set =
         controls_->SetInterleave(index, channel.group_client, channel.group_handle, wanted);
     if (set.ok() && wanted) {
-      card.raised.insert(channel.group);
+      gpu.raised.insert(channel.group);
     } else if (set.ok()) {
-      card.raised.erase(channel.group);
+      gpu.raised.erase(channel.group);
     } else if (wanted && set.error().code == Code::kUnsupported) {
-      card.levels = false;
+      gpu.levels = false;
     }
   }
 }
 
 // Gives a time slice. Adds the group to `without` if that fails.
-void Scheduler::GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
+void Scheduler::GiveSlice(std::size_t index, Gpu& gpu, const ledger::ChannelInfo& channel,
                           std::uint64_t each, std::set<std::uint64_t>& without) {
-  const auto given = card.slices.find(channel.group);
-  const std::uint64_t had = given == card.slices.end() ? card.standard_us : given->second;
-  const std::uint64_t wanted = each == 0 ? card.standard_us : each;
+  const auto given = gpu.slices.find(channel.group);
+  const std::uint64_t had = given == gpu.slices.end() ? gpu.standard_us : given->second;
+  const std::uint64_t wanted = each == 0 ? gpu.standard_us : each;
   if (wanted == had && channel.group_handle != 0) {
     return;
   }
@@ -304,164 +303,164 @@ void Scheduler::GiveSlice(std::size_t index, Card& card, const ledger::ChannelIn
     without.insert(channel.group);
     return;
   }
-  card.slices[channel.group] = wanted;
-  if (card.standard_us == 0) {
-    card.standard_us = *before;
+  gpu.slices[channel.group] = wanted;
+  if (gpu.standard_us == 0) {
+    gpu.standard_us = *before;
   }
 }
 
 // Chooses resting groups. As many as possible are on, in a ring; the one behind them is first in
 // the next turn.
-void Scheduler::ChooseResting(Card& card, const std::set<std::uint64_t>& groups,
+void Scheduler::ChooseResting(Gpu& gpu, const std::set<std::uint64_t>& groups,
                               std::uint64_t now_us) {
-  const std::size_t most = governor::MostGroups(card.order.slice_us);
-  card.crowded = card.order.slice_us != 0 && groups.size() > most;
-  const bool rested = !std::exchange(card.resting, {}).empty();
-  if (!card.crowded || !card.order.may_rest || paused_) {
+  const std::size_t most = governor::MostGroups(gpu.order.slice_us);
+  gpu.crowded = gpu.order.slice_us != 0 && groups.size() > most;
+  const bool rested = !std::exchange(gpu.resting, {}).empty();
+  if (!gpu.crowded || !gpu.order.may_rest || paused_) {
     return;
   }
-  const auto from = groups.lower_bound(card.first);
-  card.resting.assign(from, groups.end());
-  card.resting.insert(card.resting.end(), groups.begin(), from);
-  card.resting.erase(card.resting.begin(), card.resting.begin() + static_cast<long>(most));
-  card.turn_us = rested ? card.turn_us : now_us + kRestUs;
+  const auto from = groups.lower_bound(gpu.first);
+  gpu.resting.assign(from, groups.end());
+  gpu.resting.insert(gpu.resting.end(), groups.begin(), from);
+  gpu.resting.erase(gpu.resting.begin(), gpu.resting.begin() + static_cast<long>(most));
+  gpu.turn_us = rested ? gpu.turn_us : now_us + kRestUs;
   StartClock();
 }
 
-void Scheduler::ApplySlices(std::size_t index, Card& card) {
-  card.undivided = false;
+void Scheduler::ApplySlices(std::size_t index, Gpu& gpu) {
+  gpu.undivided = false;
   std::map<std::uint64_t, const ledger::ChannelInfo*> channels;
   std::set<std::uint64_t> groups;
-  for (const ledger::ChannelInfo& channel : card.channels) {
+  for (const ledger::ChannelInfo& channel : gpu.channels) {
     channels.emplace(channel.group, &channel);
     groups.insert(channel.group);
   }
-  const bool held = !card.unruly.empty() || !card.resting.empty();
-  ChooseResting(card, groups, NowUs());
-  const std::uint64_t whole = card.order.slice_us;
+  const bool held = !gpu.unruly.empty() || !gpu.resting.empty();
+  ChooseResting(gpu, groups, NowUs());
+  const std::uint64_t whole = gpu.order.slice_us;
   const std::uint64_t each =
-      whole == 0 ? 0 : governor::TurnOf(whole, groups.size() - card.resting.size());
+      whole == 0 ? 0 : governor::TurnOf(whole, groups.size() - gpu.resting.size());
   std::set<std::uint64_t> without;
   for (const auto& [group, channel] : channels) {
     const std::uint64_t turns =
-        card.raised.contains(group) ? std::max<std::uint64_t>(card.order.turns, 1) : 1;
+        gpu.raised.contains(group) ? std::max<std::uint64_t>(gpu.order.turns, 1) : 1;
     const std::uint64_t turn = std::clamp<std::uint64_t>(each / turns, 1, governor::kMostTurnUs);
-    GiveSlice(index, card, *channel, each == 0 ? 0 : turn, without);
+    GiveSlice(index, gpu, *channel, each == 0 ? 0 : turn, without);
   }
-  card.unruly.clear();
-  for (const ledger::ChannelInfo& channel : card.channels) {
+  gpu.unruly.clear();
+  for (const ledger::ChannelInfo& channel : gpu.channels) {
     if (each != 0 && without.contains(channel.group)) {
-      card.unruly.push_back(channel);
+      gpu.unruly.push_back(channel);
     }
   }
-  TakeOffHeld(index, card);
-  if (held && !card.off) {
-    PutBack(index, card);
+  TakeOffHeld(index, gpu);
+  if (held && !gpu.off) {
+    PutBack(index, gpu);
   }
-  if (card.unruly.empty()) {
-    card.backoff_us = 0;
-  } else if (card.backoff_us == 0) {
-    card.backoff_us = kLeastBackoffUs;
-    card.again_us = NowUs() + card.backoff_us;
+  if (gpu.unruly.empty()) {
+    gpu.backoff_us = 0;
+  } else if (gpu.backoff_us == 0) {
+    gpu.backoff_us = kLeastBackoffUs;
+    gpu.again_us = NowUs() + gpu.backoff_us;
     StartClock();
   }
 }
 
-bool Scheduler::IsHeld(const Card& card, const ledger::ChannelInfo& channel) {
-  return std::ranges::any_of(card.unruly,
+bool Scheduler::IsHeld(const Gpu& gpu, const ledger::ChannelInfo& channel) {
+  return std::ranges::any_of(gpu.unruly,
                              [&](const auto& other) {
                                return other.client == channel.client &&
                                       other.channel == channel.channel;
                              }) ||
-         std::ranges::find(card.resting, channel.group) != card.resting.end();
+         std::ranges::find(gpu.resting, channel.group) != gpu.resting.end();
 }
 
-void Scheduler::TakeOffHeld(std::size_t index, const Card& card) {
-  std::vector<ledger::ChannelInfo> held = card.channels;
-  std::erase_if(held, [&](const auto& channel) { return !IsHeld(card, channel); });
+void Scheduler::TakeOffHeld(std::size_t index, const Gpu& gpu) {
+  std::vector<ledger::ChannelInfo> held = gpu.channels;
+  std::erase_if(held, [&](const auto& channel) { return !IsHeld(gpu, channel); });
   if (!held.empty()) {
     controls_->Switch(index, held, false);
   }
 }
 
 // Puts back all that may run.
-void Scheduler::PutBack(std::size_t index, const Card& card) {
-  std::vector<ledger::ChannelInfo> free = card.channels;
+void Scheduler::PutBack(std::size_t index, const Gpu& gpu) {
+  std::vector<ledger::ChannelInfo> free = gpu.channels;
   std::erase_if(free, [&](const auto& channel) {
-    return IsHeld(card, channel) || card.off_by_owner.contains({channel.client, channel.channel});
+    return IsHeld(gpu, channel) || gpu.off_by_owner.contains({channel.client, channel.channel});
   });
   controls_->Switch(index, free, true);
 }
 
 // Lets other groups rest, if it is time. Under a duty cycle that is between two windows: its period
 // may be a multiple of the turns', so that some groups would never be on in one.
-void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
-  if (card.resting.empty() || now_us < card.turn_us) {
+void Scheduler::TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
+  if (gpu.resting.empty() || now_us < gpu.turn_us) {
     return;
   }
-  const bool windows = card.order.duty.on_us != card.order.duty.period_us;
-  card.turn_us = now_us + kRestUs;
-  if (windows && !card.off) {
-    card.turn_us = card.duty.State().until_us;
-  } else if (!windows || card.served) {
-    card.first = card.resting.front();
-    card.served = false;
-    ApplySlices(index, card);
+  const bool windows = gpu.order.duty.on_us != gpu.order.duty.period_us;
+  gpu.turn_us = now_us + kRestUs;
+  if (windows && !gpu.off) {
+    gpu.turn_us = gpu.duty.State().until_us;
+  } else if (!windows || gpu.served) {
+    gpu.first = gpu.resting.front();
+    gpu.served = false;
+    ApplySlices(index, gpu);
   }
 }
 
-void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
-  if (!card.unruly.empty() && now_us >= card.again_us) {
-    card.backoff_us = std::min(2 * card.backoff_us, kMostBackoffUs);
-    card.again_us = now_us + card.backoff_us;
-    ApplySlices(index, card);
+void Scheduler::TryAgain(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
+  if (!gpu.unruly.empty() && now_us >= gpu.again_us) {
+    gpu.backoff_us = std::min(2 * gpu.backoff_us, kMostBackoffUs);
+    gpu.again_us = now_us + gpu.backoff_us;
+    ApplySlices(index, gpu);
   }
 }
 
 // Takes all channels off. A kernel that cannot be preempted runs on meanwhile. Once that may have
 // been the machine, which was busy, but not repeatedly.
-void Scheduler::TakeOff(std::size_t index, Card& card) {
+void Scheduler::TakeOff(std::size_t index, Gpu& gpu) {
   const std::uint64_t begin = NowUs();
-  controls_->Switch(index, card.channels, false);
+  controls_->Switch(index, gpu.channels, false);
   const std::uint64_t took = NowUs() - begin;
   const std::uint64_t overran = took - std::min(took, kTakenOffUs);
-  card.duty.Overran(std::min({overran, card.overran_us[0], card.overran_us[1]}));
-  card.overran_us = {overran, card.overran_us[0]};
+  gpu.duty.Overran(std::min({overran, gpu.overran_us[0], gpu.overran_us[1]}));
+  gpu.overran_us = {overran, gpu.overran_us[0]};
 }
 
 // Counts the time since the last call, if the container was kept off in it. Call it before `off` or
 // the channels change.
-void Scheduler::NoteThrottled(Card& card) {
+void Scheduler::NoteThrottled(Gpu& gpu) {
   const std::uint64_t now = NowUs();
-  if (card.off && !card.channels.empty()) {
-    card.throttled_us += now - card.noted_us;
+  if (gpu.off && !gpu.channels.empty()) {
+    gpu.throttled_us += now - gpu.noted_us;
   }
-  card.noted_us = now;
+  gpu.noted_us = now;
 }
 
-void Scheduler::ApplyDuty(std::size_t index, Card& card) {
-  const bool off = !card.duty.Update(card.ran, NowUs()).on && !paused_;
-  if (off != card.off) {
-    NoteThrottled(card);
-    card.off = off;
-    off ? TakeOff(index, card) : PutBack(index, card);
+void Scheduler::ApplyDuty(std::size_t index, Gpu& gpu) {
+  const bool off = !gpu.duty.Update(gpu.ran, NowUs()).on && !paused_;
+  if (off != gpu.off) {
+    NoteThrottled(gpu);
+    gpu.off = off;
+    off ? TakeOff(index, gpu) : PutBack(index, gpu);
   }
-  card.ran = !off && !card.channels.empty();
-  card.served = card.served || card.ran;
+  gpu.ran = !off && !gpu.channels.empty();
+  gpu.served = gpu.served || gpu.ran;
 }
 
 // Returns the next edge of the GPUs that have anything to take off.
 std::uint64_t Scheduler::NextEdge() const {
   std::uint64_t next = kNever;
-  for (const Card& card : cards_) {
-    if (!card.channels.empty()) {
-      next = std::min(next, card.duty.State().until_us);
+  for (const Gpu& gpu : gpus_) {
+    if (!gpu.channels.empty()) {
+      next = std::min(next, gpu.duty.State().until_us);
     }
-    if (!card.resting.empty()) {
-      next = std::min(next, card.turn_us);
+    if (!gpu.resting.empty()) {
+      next = std::min(next, gpu.turn_us);
     }
-    if (!card.unruly.empty()) {
-      next = std::min(next, card.again_us);
+    if (!gpu.unruly.empty()) {
+      next = std::min(next, gpu.again_us);
     }
   }
   return next;
@@ -470,11 +469,11 @@ std::uint64_t Scheduler::NextEdge() const {
 void Scheduler::Clock() {
   const MutexLock lock(mutex_);
   while (true) {
-    for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
-      Refresh(i, cards_[i]);
-      ApplyDuty(i, cards_[i]);
-      TakeTurns(i, cards_[i], NowUs());
-      TryAgain(i, cards_[i], NowUs());
+    for (std::size_t i = 0; !paused_ && i < gpus_.size(); ++i) {
+      Refresh(i, gpus_[i]);
+      ApplyDuty(i, gpus_[i]);
+      TakeTurns(i, gpus_[i], NowUs());
+      TryAgain(i, gpus_[i], NowUs());
     }
     const std::uint64_t next = paused_ ? kNever : NextEdge();
     if (next == kNever) {

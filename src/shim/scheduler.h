@@ -42,20 +42,20 @@
 namespace cgpu::shim {
 
 // Requests to a GPU, made through the shim's own client. Any thread may call them.
-class CardControls {
+class GpuControls {
  public:
-  virtual ~CardControls() = default;
+  virtual ~GpuControls() = default;
   // Sets the time slice, in microseconds, of a channel group of a client of the container's.
   // Returns the one before.
-  virtual Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client,
+  virtual Result<std::uint64_t> SetSlice(std::size_t gpu, ledger::Handle client,
                                          ledger::Handle group, std::uint64_t us) = 0;
   // Returns when none of them runs on the GPU any more, or when all may again. Skips channels that
   // are gone.
-  virtual void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels,
+  virtual void Switch(std::size_t gpu, const std::vector<ledger::ChannelInfo>& channels,
                       bool on) = 0;
   // Sets whether the group runs between every two of lower interleave level on its runlist, or
   // once. kUnsupported: the GPU has no interleave levels.
-  virtual Result<> SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+  virtual Result<> SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                                  bool high) = 0;
 };
 
@@ -76,18 +76,18 @@ class Scheduler {
   using ChannelName = std::pair<ledger::Handle, ledger::Handle>;
   // Returns nothing if the number is still `seen`: listing the channels reads everything that the
   // container holds.
-  using ListChannels = std::function<std::optional<Channels>(std::size_t card, std::uint64_t seen)>;
+  using ListChannels = std::function<std::optional<Channels>(std::size_t gpu, std::uint64_t seen)>;
   // `controls` outlives the scheduler; null: it carries nothing out.
-  Scheduler(std::size_t cards, CardControls* controls, ListChannels list);
+  Scheduler(std::size_t gpus, GpuControls* controls, ListChannels list);
 
   // Replaces the order of the GPU.
-  void SetOrder(std::size_t card, const governor::Order& order);
+  void SetOrder(std::size_t gpu, const governor::Order& order);
   // Returns true if any group has an interleave level of its own, or is to have one.
   [[nodiscard]] bool NeedsLevels() const;
 
   // Returns for how long, since the start, a duty cycle's clock has kept channels of the container
   // off the GPU, in microseconds.
-  [[nodiscard]] std::uint64_t Throttled(std::size_t card);
+  [[nodiscard]] std::uint64_t Throttled(std::size_t gpu);
 
   // Hand-over to a later scheduler, while paused; by GPU.
   [[nodiscard]] std::vector<OrderState> Save() const;
@@ -101,8 +101,8 @@ class Scheduler {
   // May wait. The GPU engine gets its list of groups again each time, which ends the time slice of
   // the group that runs. So a container does that at most a few times a second, after some at once
   // (NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt: a submission expires slices).
-  [[nodiscard]] bool BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object);
-  void AfterSchedule(std::size_t card);
+  [[nodiscard]] bool BeforeSchedule(std::size_t gpu, ledger::Handle client, ledger::Handle object);
+  void AfterSchedule(std::size_t gpu);
   // Call it when channels may be gone: the remaining groups then have the whole time slice.
   void AfterFree();
 
@@ -111,7 +111,7 @@ class Scheduler {
   // not called where channels are named and none is left. Channels that an order keeps off stay
   // off, and are put back when it is their time; those that their owner has taken off are not. A
   // successor (Load()) does not know which those are. May wait, as BeforeSchedule().
-  void SwitchByOwner(std::size_t card, const std::vector<ChannelName>& channels, bool on,
+  void SwitchByOwner(std::size_t gpu, const std::vector<ChannelName>& channels, bool on,
                      const std::function<bool(const std::vector<std::size_t>& places)>& ask);
 
   // Makes BeforeSchedule() wait for nothing that may take long, until Resume().
@@ -121,7 +121,7 @@ class Scheduler {
   void Resume();
 
  private:
-  struct Card {
+  struct Gpu {
     governor::Order order;
     std::uint64_t standard_us = 0;  // time slice of a group that was given none; 0: not known yet
     DutyCycle duty;                 // of the order
@@ -150,35 +150,35 @@ class Scheduler {
     std::set<ChannelName> off_by_owner;
   };
 
-  void Refresh(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
-  void ApplyLevels(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
-  void ApplySlices(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
-  void GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
+  void Refresh(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void ApplyLevels(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void ApplySlices(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void GiveSlice(std::size_t index, Gpu& gpu, const ledger::ChannelInfo& channel,
                  std::uint64_t each, std::set<std::uint64_t>& without) CGPU_REQUIRES(mutex_);
-  void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us)
+  void ChooseResting(Gpu& gpu, const std::set<std::uint64_t>& groups, std::uint64_t now_us)
       CGPU_REQUIRES(mutex_);
-  void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) CGPU_REQUIRES(mutex_);
-  void TryAgain(std::size_t index, Card& card, std::uint64_t now_us) CGPU_REQUIRES(mutex_);
+  void TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) CGPU_REQUIRES(mutex_);
+  void TryAgain(std::size_t index, Gpu& gpu, std::uint64_t now_us) CGPU_REQUIRES(mutex_);
   void StartClock() CGPU_REQUIRES(mutex_);
-  void AwaitSubmission(Card& card) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] static bool MayPutBack(const Card& card, const ChannelName& name);
-  [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
-  void TakeOffHeld(std::size_t index, const Card& card) CGPU_REQUIRES(mutex_);
-  void PutBack(std::size_t index, const Card& card) CGPU_REQUIRES(mutex_);
-  void TakeOff(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
-  void NoteThrottled(Card& card) CGPU_REQUIRES(mutex_);
-  void ApplyDuty(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
+  void AwaitSubmission(Gpu& gpu) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] static bool MayPutBack(const Gpu& gpu, const ChannelName& name);
+  [[nodiscard]] static bool IsHeld(const Gpu& gpu, const ledger::ChannelInfo& channel);
+  void TakeOffHeld(std::size_t index, const Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void PutBack(std::size_t index, const Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void TakeOff(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void NoteThrottled(Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void ApplyDuty(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t NextEdge() const CGPU_REQUIRES(mutex_);
-  void CarryOut(std::size_t card) CGPU_REQUIRES(mutex_);
+  void CarryOut(std::size_t gpu) CGPU_REQUIRES(mutex_);
   void Clock();
 
-  CardControls* const controls_;
+  GpuControls* const controls_;
   const ListChannels list_;
 
   mutable Mutex mutex_;  // guards the rest
   CondVar changed_;      // for the clock alone
   CondVar passes_;       // time passes, or LetThrough() was called
-  std::vector<Card> cards_ CGPU_GUARDED_BY(mutex_);
+  std::vector<Gpu> gpus_ CGPU_GUARDED_BY(mutex_);
   bool paused_ CGPU_GUARDED_BY(mutex_) = true;
   bool let_through_ CGPU_GUARDED_BY(mutex_) = false;
   bool clock_ CGPU_GUARDED_BY(mutex_) = false;  // the clock's thread runs

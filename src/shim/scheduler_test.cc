@@ -20,9 +20,9 @@ namespace {
 constexpr std::uint64_t kStandardUs = 1049;
 
 // A GPU that only remembers.
-class Desk final : public CardControls {
+class Desk final : public GpuControls {
  public:
-  Result<std::uint64_t> SetSlice(std::size_t /*card*/, ledger::Handle /*client*/,
+  Result<std::uint64_t> SetSlice(std::size_t /*GPU*/, ledger::Handle /*client*/,
                                  ledger::Handle group, std::uint64_t us) override {
     const MutexLock lock(mutex_);
     if (gone_.contains(group)) {
@@ -31,7 +31,7 @@ class Desk final : public CardControls {
     auto& slice = slices_.try_emplace(group, kStandardUs).first->second;
     return std::exchange(slice, us);
   }
-  void Switch(std::size_t /*card*/, const std::vector<ledger::ChannelInfo>& channels,
+  void Switch(std::size_t /*GPU*/, const std::vector<ledger::ChannelInfo>& channels,
               bool on) override {
     const MutexLock lock(mutex_);
     for (const ledger::ChannelInfo& channel : channels) {
@@ -46,7 +46,7 @@ class Desk final : public CardControls {
     switched_.NotifyAll();
   }
 
-  Result<> SetInterleave(std::size_t /*card*/, ledger::Handle /*client*/, ledger::Handle group,
+  Result<> SetInterleave(std::size_t /*GPU*/, ledger::Handle /*client*/, ledger::Handle group,
                          bool high) override {
     const MutexLock lock(mutex_);
     ++asked_for_levels_;
@@ -299,7 +299,7 @@ TEST(Scheduler, WhoeverSchedulesAllTheTimeWaits) {
   }
 }
 
-TEST(Scheduler, AnUnorderedCardIsLeftAlone) {
+TEST(Scheduler, AnUnorderedGpuIsLeftAlone) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
@@ -416,7 +416,7 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   EXPECT_EQ(f.desk.Slices().at(10), 1'480);
 }
 
-TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
+TEST(Scheduler, WhereAGpuKnowsNoLevelsSlicesAreLonger) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
   f.desk.Add(20, 21);

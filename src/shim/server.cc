@@ -31,17 +31,17 @@ ReplayKey KeyOf(const Pending& pending) {
 }  // namespace
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-               std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
+               std::vector<boundary::GpuIds> gpus, std::unique_ptr<os::CallerLookup> callers,
                UniqueFd record, rmclient::GpuCalls& calls)
     : config_(std::move(config)),
       driver_(std::move(driver)),
       recorder_(std::move(record)),
       callers_(std::move(callers)),
-      accounting_(config_, abi, std::move(cards)),
+      accounting_(config_, abi, std::move(gpus)),
       pool_(*this, callers_->proc_fd()),
-      scheduler_(config_.cards.size(), driver_.get(),
-                 [this](std::size_t card, std::uint64_t seen) {
-                   return accounting_.ChannelsOf(card, seen);
+      scheduler_(config_.gpus.size(), driver_.get(),
+                 [this](std::size_t gpu, std::uint64_t seen) {
+                   return accounting_.ChannelsOf(gpu, seen);
                  }),
       processes_(accounting_, *callers_, pool_),
       proof_(config_, callers_->proc_fd(), accounting_, pool_, processes_),
@@ -58,7 +58,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
                 managed_),
       steps_(accounting_, driver_.get(), scheduler_, *callers_, recorder_, executor_, export_tags_,
              spaces_, questions_, managed_, reconciler_),
-      admission_(config_.cards.size() + 1) {}
+      admission_(config_.gpus.size() + 1) {}
 
 void Server::Start() {
   files_.Start();
@@ -115,8 +115,8 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
   }
   // RM's locks are shared by calls that name no GPU; nvidia-uvm's belong to an address space.
   const bool of_rm = pending->call.uvm_request == 0;
-  const int no_card = of_rm ? static_cast<int>(config_.cards.size()) : -1;
-  pending->claim.card = needs.card ? static_cast<int>(*needs.card) : no_card;
+  const int no_gpu = of_rm ? static_cast<int>(config_.gpus.size()) : -1;
+  pending->claim.gpu = needs.gpu ? static_cast<int>(*needs.gpu) : no_gpu;
   pending->claim.releases = pending->call.Releases();
   hold = hold && !pending->claim.releases;
   pending->waited = true;  // a call that Start() keeps is checked again when it gets its turn

@@ -64,7 +64,7 @@ class Server : private CallHandler {
   // `driver`: null only in a server for nothing but Load(). `record`: see Recorder; `calls`
   // outlives the server.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-         std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
+         std::vector<boundary::GpuIds> gpus, std::unique_ptr<os::CallerLookup> callers,
          UniqueFd record, rmclient::GpuCalls& calls);
 
   // Starts what all sources share. Call once, before Serve().

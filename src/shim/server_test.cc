@@ -38,10 +38,10 @@ struct World {
     config.id = "0123456789ab";
     config.driver = "550.163.01";
     config.files = {ControlFile()};
-    CardGrant card;
-    card.card.uuid = "GPU-1";
-    card.card.memory_bytes = card.limit_bytes = kMemory;
-    config.cards = {card};
+    GpuGrant gpu;
+    gpu.gpu.uuid = "GPU-1";
+    gpu.gpu.memory_bytes = gpu.limit_bytes = kMemory;
+    config.gpus = {gpu};
     config.killable = killable;
     auto made = Driver::Open(driver, abi, "/dev/zero", {"/dev/zero"});
     own_client = *driver.Clients().begin();
@@ -52,7 +52,7 @@ struct World {
 
   std::unique_ptr<Server> Make(std::unique_ptr<Driver> its_driver) {
     return std::make_unique<Server>(config, abi, std::move(its_driver),
-                                    std::vector<boundary::CardIds>(config.cards.size()),
+                                    std::vector<boundary::GpuIds>(config.gpus.size()),
                                     std::make_unique<FakeLookup>(fate), UniqueFd(), driver);
   }
   void Serve() {
@@ -323,7 +323,7 @@ TEST(ServerTest, ASuccessorOfAFullServerHasItsState) {
   EXPECT_EQ(TextOf(world, world.server->Save()), TextOf(world, state));
   EXPECT_TRUE(world.server->reconciler().Holding());
   EXPECT_EQ(world.server->accounting().Counts().clients, 2U);
-  EXPECT_EQ(world.server->control().Status().cards[0].limit_bytes, kMemory / 2);
+  EXPECT_EQ(world.server->control().Status().gpus[0].limit_bytes, kMemory / 2);
 }
 
 TEST(ServerTest, ACallThatItsPredecessorExecutedIsNotExecutedByASuccessor) {

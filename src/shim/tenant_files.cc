@@ -24,7 +24,7 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
     case NodeFile::Kind::kTools:
       break;
   }
-  return boundary::FileKind::kCard;
+  return boundary::FileKind::kGpu;
 }
 
 }  // namespace

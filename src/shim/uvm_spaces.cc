@@ -125,9 +125,9 @@ std::vector<boundary::Call> UvmSpaces::CallsToEmpty(std::uint64_t key) {
   if (space == nullptr) {
     return calls;
   }
-  const auto& cards = accounting_.boundary.cards();
+  const auto& gpus = accounting_.boundary.gpus();
   for (const auto& [client, channel] : space->Channels()) {
-    const rm::NvProcessorUuid uuid = cards[space->CardOfChannel({client, channel})].uuid;
+    const rm::NvProcessorUuid uuid = gpus[space->GpuOfChannel({client, channel})].uuid;
     boundary::Call call =
         abi_.branch >= rm::Branch::k590
             ? OwnCall(key, rm::UVM_UNREGISTER_CHANNEL, abi_,
@@ -142,11 +142,11 @@ std::vector<boundary::Call> UvmSpaces::CallsToEmpty(std::uint64_t key) {
     calls.push_back(OwnCall(key, rm::UVM_FREE, abi_, rm::UVM_RANGE_HEAD{base, length}));
   }
   calls.push_back(OwnCall(key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0}));
-  for (const ledger::Card card : space->va_spaces()) {
-    calls.push_back(OwnCall(key, rm::UVM_UNREGISTER_GPU_VASPACE, abi_, cards[card].uuid));
+  for (const ledger::Gpu gpu : space->va_spaces()) {
+    calls.push_back(OwnCall(key, rm::UVM_UNREGISTER_GPU_VASPACE, abi_, gpus[gpu].uuid));
   }
-  for (const ledger::Card card : space->gpus()) {
-    calls.push_back(OwnCall(key, rm::UVM_UNREGISTER_GPU, abi_, cards[card].uuid));
+  for (const ledger::Gpu gpu : space->gpus()) {
+    calls.push_back(OwnCall(key, rm::UVM_UNREGISTER_GPU, abi_, gpus[gpu].uuid));
   }
   return calls;
 }

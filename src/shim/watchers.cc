@@ -69,7 +69,7 @@ void Watchers::Adopt(const std::vector<WatcherState>& state) {
 
 // Stops at the first line that there is no room for.
 void Watchers::TellRefused(Watcher& watcher, const Refused& refused,
-                           const std::vector<CardStatus>& cards, int flags) {
+                           const std::vector<GpuStatus>& gpus, int flags) {
   for (const auto& [what, count] : refused) {
     std::uint64_t& told = watcher.told_refused[what];
     if (count <= told) {
@@ -80,33 +80,33 @@ void Watchers::TellRefused(Watcher& watcher, const Refused& refused,
     }
     told = count;
   }
-  for (const CardStatus& card : cards) {
-    std::uint64_t& told = watcher.told_denied[card.uuid];
-    if (card.denied <= told) {
+  for (const GpuStatus& gpu : gpus) {
+    std::uint64_t& told = watcher.told_denied[gpu.uuid];
+    if (gpu.denied <= told) {
       continue;
     }
     if (Send(watcher.connection,
-             JoinLine({"denied", std::to_string(card.denied), card.uuid,
-                       std::to_string(card.host_index), std::to_string(card.limit_bytes)}),
+             JoinLine({"denied", std::to_string(gpu.denied), gpu.uuid,
+                       std::to_string(gpu.host_index), std::to_string(gpu.limit_bytes)}),
              flags) != 0) {
       return;
     }
-    told = card.denied;
+    told = gpu.denied;
   }
 }
 
-void Watchers::TellRefused(const Refused& refused, const std::vector<CardStatus>& cards) {
+void Watchers::TellRefused(const Refused& refused, const std::vector<GpuStatus>& gpus) {
   for (Watcher& watcher : all_) {
-    TellRefused(watcher, refused, cards, MSG_DONTWAIT);
+    TellRefused(watcher, refused, gpus, MSG_DONTWAIT);
   }
 }
 
 // Waits, because the watchers must hear this more than it must end at once: up to the timeout of
 // the connection (SO_SNDTIMEO).
-void Watchers::TellEnd(const Refused& refused, const std::vector<CardStatus>& cards) {
+void Watchers::TellEnd(const Refused& refused, const std::vector<GpuStatus>& gpus) {
   for (Watcher& watcher : all_) {
     if (Send(watcher.connection, "ended\n", 0) == 0) {
-      TellRefused(watcher, refused, cards, 0);
+      TellRefused(watcher, refused, gpus, 0);
     }
   }
   all_.clear();

@@ -34,11 +34,11 @@ class Watchers {
   // Tells every watcher how often calls were refused, by name, and memory, by GPU, where the number
   // has grown.
   using Refused = std::map<std::string, std::uint64_t>;
-  void TellRefused(const Refused& refused, const std::vector<CardStatus>& cards);
+  void TellRefused(const Refused& refused, const std::vector<GpuStatus>& gpus);
 
   // Tells every watcher that the container is over; they hear nothing more. Waits for a watcher
   // that does not read, for as long as its connection's SO_SNDTIMEO says.
-  void TellEnd(const Refused& refused, const std::vector<CardStatus>& cards);
+  void TellEnd(const Refused& refused, const std::vector<GpuStatus>& gpus);
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
@@ -56,7 +56,7 @@ class Watchers {
   };
 
   static void TellRefused(Watcher& watcher, const Refused& refused,
-                          const std::vector<CardStatus>& cards, int flags);
+                          const std::vector<GpuStatus>& gpus, int flags);
   static bool IsGone(Watcher& watcher, const std::vector<pid_t>& roots);
 
   std::vector<Watcher> all_;  // the oldest first

@@ -1,5 +1,5 @@
-// Attacks that take what all users of a card or of the driver share: channel numbers, groups,
-// clients, objects, the window onto the card's memory. None needs much card memory.
+// Attacks that take what all users of a GPU or of the driver share: channel numbers, groups,
+// clients, objects, the window onto the GPU's memory. None needs much GPU memory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace cgpu::adversary {
 namespace {
 
-// The one that this card has.
+// The one that this GPU has.
 std::uint32_t ChannelAlloc(Client& client, std::uint32_t parent, std::uint32_t engine) {
   std::uint32_t status = rm::NV_ERR_INVALID_CLASS;
   for (const std::uint32_t cls : {rm::VOLTA_CHANNEL_GPFIFO_A, rm::TURING_CHANNEL_GPFIFO_A,
@@ -153,7 +153,7 @@ void Flood(const char* what, std::uint64_t most,
 
 std::uint32_t TakeEvent(const Client& client, std::uint32_t number) {
   rm::nv_ioctl_alloc_os_event_t event{client.root, Client::kDevice, number, 0};
-  const int error = Plainly(client.card, rm::NV_ESC_ALLOC_OS_EVENT, &event, sizeof(event));
+  const int error = Plainly(client.gpu, rm::NV_ESC_ALLOC_OS_EVENT, &event, sizeof(event));
   return error != 0 ? kNoAnswer : event.Status;
 }
 

@@ -1,4 +1,4 @@
-"""Attacks that take all of what the users of a card share (bombs.cc): without cgpu nobody after
+"""Attacks that take all of what the users of a GPU share (bombs.cc): without cgpu nobody after
 them opens a context any more, in a slice everybody does."""
 from attack import (LIMIT, NEIGHBOUR, argv, balanced, within, without)
 from cgpu_test import MIB, check, main
@@ -100,7 +100,7 @@ def clients(most=20_000):
 
 
 def bar1():
-    """All of the window through which processors see a card's memory."""
+    """All of the window through which processors see a GPU's memory."""
     def within_quota(node, _process):
         card = node.books()["gpus"][0]
         whole, used = card["bar1_bytes"], card["bar1_used_bytes"]
@@ -116,7 +116,7 @@ def _objects(node):
 
 
 def handles():
-    """Objects that cost the kernel memory and nothing of a card: without cgpu as many as one
+    """Objects that cost the kernel memory and nothing of a GPU: without cgpu as many as one
     likes, in a slice 262,144."""
     quota, most = 262_144, 300_000
 

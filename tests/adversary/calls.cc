@@ -69,8 +69,8 @@ int UpperBits(const std::vector<std::string>&) {
   return Grabbed(static_cast<std::uint64_t>(done) * 32);
 }
 
-// Every other door to card memory: `door` is heap (VID_HEAP_CONTROL), heap-any and heap-pci (with
-// these locations), system (class NV01_MEMORY_SYSTEM asked for card memory), range and tiled (other
+// Every other door to GPU memory: `door` is heap (VID_HEAP_CONTROL), heap-any and heap-pci (with
+// these locations), system (class NV01_MEMORY_SYSTEM asked for GPU memory), range and tiled (other
 // functions), long (NVOS64), small and aligned (OddAlloc), groups (channel groups and the context
 // buffers they take). Of the last three the argument is a number of objects.
 std::uint32_t HeapAlloc(const Client& client, std::uint32_t function, std::uint32_t location,
@@ -162,7 +162,7 @@ int Doors(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Memory with flags that contradict each other: virtual memory on the card, card memory in the
+// Memory with flags that contradict each other: virtual memory on the GPU, GPU memory in the
 // system's, and so on.
 struct Mix {
   std::uint32_t cls;  // 0: by VID_HEAP_CONTROL
@@ -210,7 +210,7 @@ bool MixedAlloc(Client& client, const Mix& mix, std::uint64_t bytes) {
 }
 
 // One of each, small, so that it can be seen what counts; then of each as much as would fill a
-// card.
+// GPU.
 int Mixed(const std::vector<std::string>&) {
   Client client = MakeClient();
   const std::vector<Mix> mixes = AllMixes();
@@ -241,7 +241,7 @@ int Mixed(const std::vector<std::string>&) {
 // NV_ESC_WAIT_OPEN_COMPLETE, for whose answer of 8 bytes the driver of branch 550 does not ask
 // whether there is room: in every size, plain, without direction bits and wrapped.
 int OpenComplete(const std::vector<std::string>&) {
-  const int files[] = {OpenControl(), OpenCard()};
+  const int files[] = {OpenControl(), OpenGpu()};
   for (const int file : files) {
     for (const std::uint32_t size : {0U, 1U, 4U, 7U, 8U, 9U}) {
       const auto issue = [&](const char* how, auto call) {

@@ -48,7 +48,7 @@ def heap():
 
 
 def small():
-    """4 KiB pages are reported as asked and take 64 KiB of the card each."""
+    """4 KiB pages are reported as asked and take 64 KiB of the GPU each."""
     twice(["door", "small", 30_000], usable=LIMIT * 99 // 100)
 
 
@@ -62,8 +62,8 @@ def long():
 
 
 def system():
-    """System memory, also such that asks for card memory or for any: the driver takes none of a
-    card for it, and neither may a slice."""
+    """System memory, also such that asks for GPU memory or for any: the driver takes none of a
+    GPU for it, and neither may a slice."""
     def none_of_it(node, _process):
         check(node.used() == 0, "system memory took %d bytes of a card" % node.used())
 
@@ -85,8 +85,8 @@ INTERVAL = 10 * 4096
 
 
 def mixed():
-    """Virtual memory that is said to lie on the card, card memory in the system's and the like:
-    what takes card memory counts, and only that."""
+    """Virtual memory that is said to lie on the GPU, GPU memory in the system's and the like:
+    what takes GPU memory counts, and only that."""
     def close(node, intervals):
         node.sync()
         ours, drivers = counted(node), node.used() - NEIGHBOUR * MIB
@@ -131,7 +131,7 @@ def open_complete():
 
 
 def groups():
-    """The context buffers of channel groups count: 20,000 groups do not fit into a card, and those
+    """The context buffers of channel groups count: 20,000 groups do not fit into a GPU, and those
     that a slice may have do not take it above its limit."""
 
     def took_memory(node, process):

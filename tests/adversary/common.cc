@@ -98,7 +98,7 @@ int OpenControl() {
   return open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 }
 
-int OpenCard(int minor) {
+int OpenGpu(int minor) {
   for (int i = minor < 0 ? 0 : minor; i < (minor < 0 ? 32 : minor + 1); ++i) {
     const std::string path = "/dev/nvidia" + std::to_string(i);
     if (const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC); fd >= 0) {
@@ -150,7 +150,7 @@ std::uint32_t Client::AllocMemory(std::uint64_t mib, std::uint32_t* handle) {
 }
 
 std::uint32_t Client::Map(std::uint32_t memory, std::uint64_t bytes, std::uint64_t* address) const {
-  const int file = OpenCard();
+  const int file = OpenGpu();
   rm::nv_ioctl_nvos33_parameters_with_fd map{};
   map.params.hClient = root;
   map.params.hDevice = kDevice;
@@ -243,8 +243,8 @@ Client MakeRoot(const Issue& issue, bool quiet) {
   Client client;
   client.issue = issue;
   client.ctl = OpenControl();
-  client.card = OpenCard();
-  if (client.ctl < 0 || client.card < 0) {
+  client.gpu = OpenGpu();
+  if (client.ctl < 0 || client.gpu < 0) {
     Die("failed: no GPU files here: %s", std::strerror(errno));
   }
   rm::NVOS21_PARAMETERS alloc{};
@@ -262,7 +262,7 @@ Client MakeRoot(const Issue& issue, bool quiet) {
 
 Client MakeClient(const Issue& issue) {
   Client client = MakeRoot(issue);
-  // The driver's numbers of the cards are the machine's: in a slice of card 1 there is no 0.
+  // The driver's numbers of the GPUs are the machine's: in a slice of GPU 1 there is no 0.
   std::uint32_t status = rm::NV_OK;
   for (std::uint32_t instance = 0; instance < 4; ++instance) {
     status = client.AllocDevice(instance);

@@ -61,8 +61,8 @@ int Plainly(int fd, std::uint8_t nr, void* params, std::uint32_t size);
 int Wrapped(int fd, std::uint8_t nr, void* params, std::uint32_t size);
 
 int OpenControl();
-// The first card that exists, or `minor`. -1 if there is none.
-int OpenCard(int minor = -1);
+// The first GPU that exists, or `minor`. -1 if there is none.
+int OpenGpu(int minor = -1);
 
 // The in-band status of an allocation where ioctl itself failed: no driver knows it.
 inline constexpr std::uint32_t kNoAnswer = 0xffffffff;
@@ -70,7 +70,7 @@ inline constexpr std::uint32_t kNoAnswer = 0xffffffff;
 // A client with one device and subdevice, made by raw calls.
 struct Client {
   int ctl = -1;
-  int card = -1;
+  int gpu = -1;
   std::uint32_t root = 0;
   std::uint32_t next = 0xcaf10000;
   Issue issue = Plainly;
@@ -82,7 +82,7 @@ struct Client {
   std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls, void* params,
                       std::uint32_t size = 0) const;
   std::uint32_t AllocDevice(std::uint32_t device_instance = 0) const;
-  // Card memory of `mib` MiB under a new handle.
+  // GPU memory of `mib` MiB under a new handle.
   std::uint32_t AllocMemory(std::uint64_t mib, std::uint32_t* handle = nullptr);
   // A view of the first `bytes` through BAR1. It stays when the file it is made for is closed.
   std::uint32_t Map(std::uint32_t memory, std::uint64_t bytes,
@@ -92,7 +92,7 @@ struct Client {
   std::uint32_t HeapFree(std::uint32_t parent, std::uint32_t handle, std::uint32_t flags = 1) const;
   std::uint32_t Control(std::uint32_t object, std::uint32_t command, void* params,
                         std::uint32_t size) const;
-  // Returns what the card has free, by FB_GET_INFO_V2. Dies when the driver refuses.
+  // Returns what the GPU has free, by FB_GET_INFO_V2. Dies when the driver refuses.
   std::uint32_t FreeKib() const;
   std::uint32_t Dup(std::uint32_t source_client, std::uint32_t source, std::uint32_t handle) const;
   std::uint32_t Export(std::uint32_t object, int file) const;

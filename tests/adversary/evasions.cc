@@ -71,7 +71,7 @@ int Forgotten(const std::vector<std::string>& args) {
   const bool mapped = MapManaged(uvm.uvm, kHere, size);
   (void)CleanUp(uvm);
   const std::uint32_t again = uvm.Initialise();
-  Say("mapped %d, initialised 0x%x, registered 0x%x", mapped ? 1 : 0, again, uvm.RegisterCard());
+  Say("mapped %d, initialised 0x%x, registered 0x%x", mapped ? 1 : 0, again, uvm.RegisterGpu());
   Hold();
   return 0;
 }
@@ -161,7 +161,7 @@ std::vector<std::uint64_t> Ends(std::uint64_t size) {
   return ends;
 }
 
-// Maps MIB while no card is registered, and has threads claim so much more that the sum wraps.
+// Maps MIB while no GPU is registered, and has threads claim so much more that the sum wraps.
 int Sums(const std::vector<std::string>& args) {
   const std::uint64_t size = Number(args, 0, 6144) * kMiB;
   UvmClient uvm = MakeUvmClient();
@@ -190,7 +190,7 @@ int Sums(const std::vector<std::string>& args) {
   while (claimed < ends.size()) {
     sched_yield();
   }
-  Say("registered 0x%x", uvm.RegisterCard());
+  Say("registered 0x%x", uvm.RegisterGpu());
   over = true;
   for (std::thread& thread : threads) {
     thread.join();

@@ -102,7 +102,7 @@ int Encoders(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Limits the clocks of the card for everybody.
+// Limits the clocks of the GPU for everybody.
 int CudaLimit(const std::vector<std::string>& /*args*/) {
   const Client client = MakeClient();
   std::uint8_t on = 1;
@@ -119,7 +119,7 @@ std::vector<Entry> FirmwareAttacks() {
       {"firmware-unlisted", Unlisted, "CLIENT SUBDEVICE: asks the firmware what it should not"},
       {"firmware-forwarded", Forwarded, "CLIENT CHANNEL: the tenant's channel, by the firmware"},
       {"encoders", Encoders, "[MOST [give]]: takes encoder sessions, gives back others'"},
-      {"cuda-limit", CudaLimit, ": limits the card's clocks"},
+      {"cuda-limit", CudaLimit, ": limits the GPU's clocks"},
   };
 }
 

@@ -8,7 +8,7 @@ NO_PERMISSION = "0x1b"  # NV_ERR_INSUFFICIENT_PERMISSIONS
 WRONG_SIZE = "0x1f"  # NV_ERR_INVALID_ARGUMENT
 NO_MORE = "0x69"  # NV_ERR_MAX_SESSION_LIMIT_REACHED
 SUBDEVICE = 0xcaf00002  # of every attacker's and tenant's client (common.h)
-SESSIONS = 8  # of a card
+SESSIONS = 8  # of a GPU
 
 
 def _attack(node, with_cgpu, words, mem=OTHERS):
@@ -79,7 +79,7 @@ def _taken(process):
 
 
 def encoders():
-    """One takes all encoder sessions of the card: with cgpu a neighbour has one all the same."""
+    """One takes all encoder sessions of the GPU: with cgpu a neighbour has one all the same."""
     for with_cgpu in (False, True):
         with Node() as node:
             attacker = _attack(node, with_cgpu, ["encoders"])
@@ -123,7 +123,7 @@ def encoders_killed():
 
 
 def cuda_limit():
-    """Limits the clocks of the card for everybody: answered, and the card knows nothing of it."""
+    """Limits the clocks of the GPU for everybody: answered, and the GPU knows nothing of it."""
     for with_cgpu in (False, True):
         with Node() as node:
             attacker = _attack(node, with_cgpu, ["cuda-limit"])

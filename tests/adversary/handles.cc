@@ -185,7 +185,7 @@ int ShellGame(const std::vector<std::string>& args) {
         const pid_t pid = fork();
         if (pid == 0) {
           close(client.ctl);
-          close(client.card);
+          close(client.gpu);
           close(pair[first ? 1 : 0]);
           if (!first) {
             close(file);
@@ -201,7 +201,7 @@ int ShellGame(const std::vector<std::string>& args) {
     }
     // The client goes; only the file in the air holds the object now.
     close(client.ctl);
-    close(client.card);
+    close(client.gpu);
   }
   Say("got %llu MiB", static_cast<unsigned long long>(held));
   Hold();
@@ -212,7 +212,7 @@ int ShellGame(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Sends its open files, the control file with a client on it and its card's, to whoever connects.
+// Sends its open files, the control file with a client on it and its GPU's, to whoever connects.
 int FileSender(const std::vector<std::string>& args) {
   Client client = MakeClient();
   const int listener = ListenAt(args.at(0));
@@ -222,17 +222,17 @@ int FileSender(const std::vector<std::string>& args) {
   Say("client %u", client.root);
   const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   SendFd(peer, client.ctl);
-  SendFd(peer, client.card);
+  SendFd(peer, client.gpu);
   Say("sent");
   Hold();
   return 0;
 }
 
-// Uses them: the sender's client on its own file, and a client of its own with the sender's card.
+// Uses them: the sender's client on its own file, and a client of its own with the sender's GPU.
 int FileReceiver(const std::vector<std::string>& args) {
   const int socket = ConnectTo(args.at(0));
   const int ctl = ReceiveFd(socket);
-  const int card = ReceiveFd(socket);
+  const int gpu = ReceiveFd(socket);
   Say("received");
   Client posing;
   posing.ctl = ctl;
@@ -245,7 +245,7 @@ int FileReceiver(const std::vector<std::string>& args) {
   (void)Plainly(ctl, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc));
   Client own;
   own.ctl = OpenControl();
-  own.card = card;
+  own.gpu = gpu;
   alloc = {};
   alloc.hClass = rm::NV01_ROOT_CLIENT;
   (void)Plainly(own.ctl, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc));
@@ -257,7 +257,7 @@ int FileReceiver(const std::vector<std::string>& args) {
       (void)own.Free(Client::kDevice);
     }
   }
-  Say("on received card files %llu MiB", static_cast<unsigned long long>(more));
+  Say("on received GPU files %llu MiB", static_cast<unsigned long long>(more));
   Hold();
   return 0;
 }
@@ -329,7 +329,7 @@ class Judge {
     name_ = Name();
   }
 
-  // Four calls, each answered and with the right answer. Asks once for the card's name.
+  // Four calls, each answered and with the right answer. Asks once for the GPU's name.
   void Turn() {
     std::uint32_t handle = 0;
     if (client_.AllocMemory(kMib, &handle) != rm::NV_OK || Name() != name_ ||

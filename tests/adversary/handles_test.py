@@ -114,7 +114,7 @@ def shell_game():
 
 
 def files():
-    """GPU files passed to another container: neither the sender's client nor its card is for
+    """GPU files passed to another container: neither the sender's client nor its GPU is for
     whoever receives them."""
     for with_cgpu in (False, True):
         with Node("v100-16g:2") as node:

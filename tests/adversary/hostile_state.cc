@@ -20,12 +20,12 @@ namespace {
 using cgpu::shim::Handover;
 
 std::string Books(Handover& state, std::uint64_t limit) {
-  std::vector<std::uint64_t> limits(state.config.cards.size(), limit);
+  std::vector<std::uint64_t> limits(state.config.gpus.size(), limit);
   cgpu::ledger::Ledger ledger(limits, cgpu::boundary::kContainerQuotas);
   cgpu::StateReader reader(state.server.ledger);
   (void)ledger.Load(reader);
-  for (std::size_t card = 0; card < limits.size(); ++card) {
-    (void)ledger.SetLimit(static_cast<cgpu::ledger::Card>(card), limit);
+  for (std::size_t gpu = 0; gpu < limits.size(); ++gpu) {
+    (void)ledger.SetLimit(static_cast<cgpu::ledger::Gpu>(gpu), limit);
   }
   cgpu::StateWriter writer;
   ledger.Save(writer);

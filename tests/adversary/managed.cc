@@ -305,7 +305,7 @@ int Zombies(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Asks the tools' interface, by the ordinary file, for other processes' memory and every card.
+// Asks the tools' interface, by the ordinary file, for other processes' memory and every GPU.
 int Tools(const std::vector<std::string>&) {
   const UvmClient uvm = MakeUvmClient();
   std::vector<char> params(4096);
@@ -319,14 +319,14 @@ int Tools(const std::vector<std::string>&) {
   return 0;
 }
 
-// A card by its uuid, granted or not.
+// A GPU by its uuid, granted or not.
 int ForeignUuid(const std::vector<std::string>& args) {
   UvmClient uvm = MakeUvmClient();
   const std::string& digits = args.at(0);
   for (std::size_t i = 0; i < sizeof(uvm.uuid.uuid); ++i) {
     uvm.uuid.uuid[i] = static_cast<rm::NvU8>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
   }
-  (void)OpenCard(static_cast<int>(Number(args, 1, 1)));
+  (void)OpenGpu(static_cast<int>(Number(args, 1, 1)));
   rm::UVM_REGISTER_GPU_PARAMS gpu{};
   gpu.gpu_uuid = uvm.uuid;
   gpu.rmCtrlFd = -1;

@@ -119,7 +119,7 @@ def tools():
 
 
 def uuid():
-    """A card that is not granted, registered by its uuid."""
+    """A GPU that is not granted, registered by its uuid."""
     for with_cgpu in (False, True):
         with Node("v100-16g:2") as node:
             other = node.info()["gpus"][1]

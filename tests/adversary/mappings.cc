@@ -132,12 +132,12 @@ int Spaces(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Asks for the address space that a card has for all clients, in one of three ways, and maps memory
+// Asks for the address space that a GPU has for all clients, in one of three ways, and maps memory
 // where the driver likes: in a space that is shared that depends on what others have there.
 int Global(const std::vector<std::string>& args) {
   const std::string& how = args.at(0);
   Client client = MakeRoot();
-  client.card = OpenCard(-1);
+  client.gpu = OpenGpu(-1);
   rm::NV0080_ALLOC_PARAMETERS device{};  // hClientShare 0
   device.hClientShare = how == "index" ? client.root : 0;
   void* const given = how == "bare" ? nullptr : &device;

@@ -1,4 +1,4 @@
-"""Attacks by GPU mappings that RM makes itself (mappings.cc): their page tables lie on the card."""
+"""Attacks by GPU mappings that RM makes itself (mappings.cc): their page tables lie on the GPU."""
 from attack import argv, at_least, counted, more_than, within, without
 from cgpu_test import MIB, Node, check, main
 

@@ -1,4 +1,4 @@
-// Attempts to reach what lies outside of the slice: other cards' files, other processes, sockets.
+// Attempts to reach what lies outside of the slice: other GPUs' files, other processes, sockets.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -39,11 +39,11 @@ std::vector<std::string> List(const std::string& folder) {
   return names;
 }
 
-// Tries to hold card memory with `card`, a file found somewhere: on any card whose device the
+// Tries to hold GPU memory with `gpu`, a file found somewhere: on any GPU whose device the
 // driver lets us have because of it.
-void TryCard(const std::string& found, std::uint64_t mib) {
-  const int card = open(found.c_str(), O_RDWR | O_CLOEXEC);
-  if (card < 0) {
+void TryGpu(const std::string& found, std::uint64_t mib) {
+  const int gpu = open(found.c_str(), O_RDWR | O_CLOEXEC);
+  if (gpu < 0) {
     return;
   }
   Say("opened %s", found.c_str());
@@ -58,12 +58,12 @@ void TryCard(const std::string& found, std::uint64_t mib) {
       Say("memory on device %u by %s", instance, found.c_str());
     } else {
       close(client.ctl);
-      close(client.card);
+      close(client.gpu);
     }
   }
 }
 
-void FindCards(const std::string& folder, int depth, std::vector<std::string>* found) {
+void FindGpus(const std::string& folder, int depth, std::vector<std::string>* found) {
   for (const std::string& name : List(folder)) {
     const std::string path = folder + "/" + name;
     struct stat info{};
@@ -71,29 +71,29 @@ void FindCards(const std::string& folder, int depth, std::vector<std::string>* f
       continue;
     }
     if (S_ISDIR(info.st_mode) && depth > 0) {
-      FindCards(path, depth - 1, found);
+      FindGpus(path, depth - 1, found);
     } else if (name.starts_with("nvidia") && name != "nvidiactl" && name != "nvidia-uvm") {
       found->push_back(path);
     }
   }
 }
 
-// Goes for card `minor`'s file in every way there is. `folder`: where the node lives outside.
+// Goes for GPU `minor`'s file in every way there is. `folder`: where the node lives outside.
 int Nodes(const std::vector<std::string>& args) {
   const std::string minor = args.empty() ? "1" : args[0];
   const std::string folder = args.size() > 1 ? args[1] : "/run/cgpu-sim";
   const std::uint64_t mib = Number(args, 2, 256);
   std::vector<std::string> paths = {"/dev/nvidia" + minor,
                                     "/dev/.nvidia/gpu" + minor + "/nvidia" + minor};
-  FindCards(folder, 5, &paths);
+  FindGpus(folder, 5, &paths);
   for (const std::string& pid : List("/proc")) {
     if (std::strtol(pid.c_str(), nullptr, 10) > 0) {
       for (const char* place : {"root", "cwd"}) {
         const std::string root = "/proc/" + pid + "/" + place;
         paths.push_back(root + "/dev/nvidia" + minor);
-        FindCards(root + folder, 5, &paths);
+        FindGpus(root + folder, 5, &paths);
       }
-      FindCards("/proc/" + pid + "/fd", 0, &paths);
+      FindGpus("/proc/" + pid + "/fd", 0, &paths);
     }
   }
   // A device node of one's own, and one on a file system of one's own.
@@ -104,7 +104,7 @@ int Nodes(const std::vector<std::string>& args) {
     paths.push_back(made);
   }
   for (const std::string& path : paths) {
-    TryCard(path, mib);
+    TryGpu(path, mib);
   }
   unlink(made.c_str());
   // With capabilities in a user namespace of one's own: uncover what the slice's mounts cover.
@@ -120,10 +120,10 @@ int Nodes(const std::vector<std::string>& args) {
         }
       }
       std::vector<std::string> more;
-      FindCards("/dev", 3, &more);
-      FindCards(folder, 5, &more);
+      FindGpus("/dev", 3, &more);
+      FindGpus(folder, 5, &more);
       for (const std::string& path : more) {
-        TryCard(path, mib);
+        TryGpu(path, mib);
       }
     }
     Say("looked everywhere");
@@ -275,7 +275,7 @@ int Sockets(const std::vector<std::string>& args) {
 
 std::vector<Entry> OutsideAttacks() {
   return {
-      {"nodes", Nodes, "[MINOR [FOLDER [MIB]]]: another card's file, wherever it may be"},
+      {"nodes", Nodes, "[MINOR [FOLDER [MIB]]]: another GPU's file, wherever it may be"},
       {"attach", Attach, "PID[:ADDRESS:SECRET]...: other processes' memory and files"},
       {"sockets", Sockets, "FOLDER...: sockets of others"},
   };

@@ -9,7 +9,7 @@ from cgpu_test import CGPU, MIB, Node, Process, check, main, skip
 
 
 def nodes():
-    """The other card's file: by name, by mknod, by every process's root, in the node's own folder,
+    """The other GPU's file: by name, by mknod, by every process's root, in the node's own folder,
     under mounts that a user namespace might lift."""
     with Node("v100-16g:2") as node:
         process = node.exec(argv("nodes", 1, node.folder), name="without cgpu")

@@ -1,4 +1,4 @@
-// Attacks with classes that name memory by where it lies instead of asking for some: a card's whole
+// Attacks with classes that name memory by where it lies instead of asking for some: a GPU's whole
 // memory, pages by their numbers, another's object, an address of the kernel's, a fabric.
 #include <linux/capability.h>
 #include <sys/syscall.h>
@@ -55,17 +55,17 @@ void Look(const Client& client, const char* name, std::uint32_t handle, std::uin
   Say("class %s 0x%x mapped 0x%x", name, status, mapped);
 }
 
-// By RM_ALLOC_MEMORY, which answers with the card's size also where it gives nothing.
+// By RM_ALLOC_MEMORY, which answers with the GPU's size also where it gives nothing.
 void Older(Client& client, std::uint64_t bytes) {
   rm::nv_ioctl_nvos02_parameters_with_fd api{};
   api.params.hRoot = client.root;
   api.params.hObjectParent = Client::kDevice;
   api.params.hObjectNew = client.next++;
   api.params.hClass = rm::NV01_MEMORY_LOCAL_USER;
-  // The call is for card files alone; a registered one is as good as the client's own.
+  // The call is for GPU files alone; a registered one is as good as the client's own.
   rm::nv_ioctl_register_fd_t registered{client.ctl};
-  (void)Plainly(client.card, rm::NV_ESC_REGISTER_FD, &registered, sizeof(registered));
-  const int error = Plainly(client.card, rm::NV_ESC_RM_ALLOC_MEMORY, &api, sizeof(api));
+  (void)Plainly(client.gpu, rm::NV_ESC_REGISTER_FD, &registered, sizeof(registered));
+  const int error = Plainly(client.gpu, rm::NV_ESC_RM_ALLOC_MEMORY, &api, sizeof(api));
   Say("older limit %llu", static_cast<unsigned long long>(api.params.limit));
   Look(client, "older", api.params.hObjectNew, error != 0 ? kNoAnswer : api.params.status, bytes);
 }

@@ -9,7 +9,7 @@ LARGE = 4096  # MiB, of a view; larger than the attacker's slice
 # From the driver's list of classes (resource_list.h): for administrators, for everybody.
 ADMIN = {"physical", "list-fbmem", "list-system", "list-object", "older"}
 ANYBODY = {"descriptor", "fabric", "multicast", "registers"}
-# Objects without card memory, which a slice is given too.
+# Objects without GPU memory, which a slice is given too.
 SLICED = {"older", "registers"}
 
 
@@ -42,7 +42,7 @@ def _judge(node, attacker, gets, with_cgpu):
     got = {name for name, (status, _) in said.items() if status == OK}
     check(got == gets, "it got %s, not %s: %s" % (sorted(got), sorted(gets), said))
     card = node.books()["gpus"][0]
-    # Three views of the card and one of the victim's memory, for an administrator.
+    # Three views of the GPU and one of the victim's memory, for an administrator.
     seen, wanted = card["bar1_used_bytes"] // MIB, 3 * LARGE + 64 if "physical" in gets else 0
     check(seen == wanted, "%d MiB of the card are seen, not %d" % (seen, wanted))
     limit = attacker.number(r"^older limit (\d+)$")
@@ -52,7 +52,7 @@ def _judge(node, attacker, gets, with_cgpu):
     check(not with_cgpu or not mapped, "it sees %s" % mapped)
 
 
-# Without the privilege RM_ALLOC_MEMORY gives an object without memory, and the card's size; in a
+# Without the privilege RM_ALLOC_MEMORY gives an object without memory, and the GPU's size; in a
 # slice it gives the slice's.
 main({"physical-admin": _physical("admin", ADMIN | ANYBODY),
       "physical-user": _physical("user", ANYBODY | {"older"})})

@@ -179,7 +179,7 @@ int Vanishing(const std::vector<std::string>& args) {
 Client ChosenClient() {
   Client client;
   client.ctl = OpenControl();
-  client.card = OpenCard();
+  client.gpu = OpenGpu();
   rm::NVOS21_PARAMETERS alloc{};
   alloc.hRoot = kChosen;
   alloc.hObjectNew = kChosen;

@@ -36,7 +36,7 @@ def vanishing():
 
 def overlap():
     """Lists laid over the parameters and the call itself: every byte is as without cgpu, and the
-    whole card's size cannot be read this way either."""
+    whole GPU's size cannot be read this way either."""
     pages = {}
 
     def judge_of(with_cgpu):

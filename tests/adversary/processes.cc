@@ -94,7 +94,7 @@ int OwnFilter(const std::vector<std::string>& args) {
   if (kind == "errno") {
     Client client;
     client.ctl = OpenControl();
-    client.card = OpenCard();
+    client.gpu = OpenGpu();
     Say("got %llu MiB", static_cast<unsigned long long>(Grab(client, mib)));
     Hold();
     return 0;
@@ -407,7 +407,7 @@ int Churn(const std::vector<std::string>& args) {
     }
     close(file);
     close(client.ctl);
-    close(client.card);
+    close(client.gpu);
   }
 }
 
@@ -459,7 +459,7 @@ int Hammer(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Holds card memory, then takes more and more of the machine's, until it is ended.
+// Holds GPU memory, then takes more and more of the machine's, until it is ended.
 int Hog(const std::vector<std::string>& args) {
   constexpr std::size_t kStep = kMiB;
   Client client = MakeClient();
@@ -494,7 +494,7 @@ std::vector<Entry> ProcessAttacks() {
       {"vfork", Vfork, ": a program executed by a process that shared its parent's memory"},
       {"hammer", Hammer, "[THREADS [MIB]]: calls of two processes until they fail"},
       {"churn", Churn, "[PROCESSES]: until killed"},
-      {"hog", Hog, "[MIB [MIB]]: card memory, then the machine's, until it is ended"},
+      {"hog", Hog, "[MIB [MIB]]: GPU memory, then the machine's, until it is ended"},
   };
 }
 

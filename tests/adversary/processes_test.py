@@ -140,12 +140,12 @@ def blocked_alloc():
 
 
 def blocked_control():
-    """On a card: at most two of a container are in the driver."""
+    """On a GPU: at most two of a container are in the driver."""
     _blocked("control", {"control": NAME_STRING}, 2)
 
 
 def blocked_client():
-    """On no card: two of a container as well, for they take the driver's locks."""
+    """On no GPU: two of a container as well, for they take the driver's locks."""
     _blocked("client", {"control": ATTACHED_IDS}, 2)
 
 
@@ -216,7 +216,7 @@ def vfork():
 
 
 def kill():
-    """kill -9 at any moment of any work: nothing is left, neither on the card nor in the ledger."""
+    """kill -9 at any moment of any work: nothing is left, neither on the GPU nor in the ledger."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed %d" % seed)
     dice = random.Random(seed)

@@ -1,5 +1,5 @@
 // Attacks with what the driver tells and takes without asking whose it is: scheduling of others'
-// channels, figures and processes of the whole card, cards that are not granted.
+// channels, figures and processes of the whole GPU, GPUs that are not granted.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -124,7 +124,7 @@ std::uint32_t Disable(const Client& client, std::initializer_list<std::uint32_t>
                         sizeof(params));
 }
 
-// CLIENT CHANNEL: takes the tenant's channel off the card, alone and after one of its own.
+// CLIENT CHANNEL: takes the tenant's channel off the GPU, alone and after one of its own.
 int DisableChannels(const std::vector<std::string>& args) {
   const std::uint32_t victim = Handle(args, 0);
   const std::uint32_t channel = Handle(args, 1);
@@ -152,12 +152,12 @@ std::uint32_t Idle(const Client& client, std::uint32_t named, std::uint32_t chan
   idle.phDevices = std::bit_cast<std::uint64_t>(&devices);
   idle.phChannels = std::bit_cast<std::uint64_t>(&channels);
   idle.flags = list ? 0 : 1U << 4;  // NVOS30_FLAGS_CHANNEL_LIST, _SINGLE
-  idle.timeout = 10'000'000;        // microseconds, under the lock of the card
+  idle.timeout = 10'000'000;        // microseconds, under the lock of the GPU
   const int error = client.issue(client.ctl, rm::NV_ESC_RM_IDLE_CHANNELS, &idle, sizeof(idle));
   return error != 0 ? kNoAnswer : idle.status;
 }
 
-// CLIENT CHANNEL: waits, under the card's lock, for channels to have nothing to do.
+// CLIENT CHANNEL: waits, under the GPU's lock, for channels to have nothing to do.
 int IdleChannels(const std::vector<std::string>& args) {
   const std::uint32_t victim = Handle(args, 0);
   const std::uint32_t channel = Handle(args, 1);
@@ -210,7 +210,7 @@ int Events(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Resets what the card's link counts for everybody: by index, and by reading.
+// Resets what the GPU's link counts for everybody: by index, and by reading.
 int Resets(const std::vector<std::string>&) {
   const Busy own(1, kOwnHandles);
   const auto ask = [&](const char* what, std::uint32_t index) {
@@ -392,7 +392,7 @@ void SharedPage(Client& client) {
       static_cast<unsigned long long>(figures[1]));
 }
 
-// How much memory the card has and how much of it is free, by all that tells.
+// How much memory the GPU has and how much of it is free, by all that tells.
 int Memory(const std::vector<std::string>&) {
   Client client = MakeClient();
   SharedPage(client);
@@ -428,10 +428,10 @@ int Memory(const std::vector<std::string>&) {
   return 0;
 }
 
-// --- Cards that are not granted
+// --- GPUs that are not granted
 
-// GPUID UUID(32 hex digits): all that takes a card's id.
-int Cards(const std::vector<std::string>& args) {
+// GPUID UUID(32 hex digits): all that takes a GPU's id.
+int Gpus(const std::vector<std::string>& args) {
   const std::uint32_t gpu_id = Handle(args, 0);
   const std::string& uuid = args.at(1);
   Client client = MakeRoot();
@@ -495,16 +495,16 @@ std::vector<Entry> QueryAttacks() {
   return {
       {"tenant", Tenant, "[MIB [shared]]: memory and a channel group, which it uses"},
       {"disable-channels", DisableChannels, "CLIENT CHANNEL: takes the tenant's channel away"},
-      {"idle-channels", IdleChannels, "CLIENT CHANNEL: waits under the card's lock"},
+      {"idle-channels", IdleChannels, "CLIENT CHANNEL: waits under the GPU's lock"},
       {"regroup", Regroup, "CLIENT GROUP [allow]: schedules the tenant's channel group"},
       {"events", Events, "CLIENT free|take: the tenant's events"},
       {"debug", Debug, "CLIENT ENGINE: the tenant's context in a debugger"},
-      {"bus-errors", Resets, ": resets the counters of the card's link"},
+      {"bus-errors", Resets, ": resets the counters of the GPU's link"},
       {"decoder", Decoder, "FLAG: a video decoder, for itself alone if FLAG is 1"},
       {"pids", Pids, "GPUID PID...: who else is there"},
       {"usage", Usage, "GPUID BYTES PID...: how much they have"},
-      {"card-memory", Memory, ": how much the whole card has"},
-      {"other-card", Cards, "GPUID UUID: a card that is not granted, by its names"},
+      {"card-memory", Memory, ": how much the whole GPU has"},
+      {"other-card", Gpus, "GPUID UUID: a GPU that is not granted, by its names"},
   };
 }
 

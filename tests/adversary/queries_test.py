@@ -1,5 +1,5 @@
 """Attacks with what the driver tells and takes without asking whose it is: scheduling of others'
-channels, figures and processes of the whole card, cards that are not granted (queries.cc)."""
+channels, figures and processes of the whole GPU, GPUs that are not granted (queries.cc)."""
 import contextlib
 import os
 
@@ -45,7 +45,7 @@ def disable_channels():
 
 def idle_channels():
     """IDLE_CHANNELS: of others' channels the driver itself refuses it; of one's own it waits under
-    the card's lock for as long as it is told, so from a slice it comes to the driver with no time."""
+    the GPU's lock for as long as it is told, so from a slice it comes to the driver with no time."""
     def course(_node, attacker):
         attacker.expect("^ready$")
         attacker.say("on")
@@ -85,7 +85,7 @@ def _regroup(tenant, allow):
 
 def regroup_allowed():
     """The driver lets anybody give himself the right to copy another's channel group. On the copy it
-    lets him set its time slice, preempt it and take it off the card."""
+    lets him set its time slice, preempt it and take it off the GPU."""
     _regroup((), ("allow",))
 
 
@@ -125,7 +125,7 @@ def event_taken():
 
 def debug():
     """A debugger's object of another client's context: the driver asks for the same user alone. With
-    one of an own context the errors are read of the context that is on the card."""
+    one of an own context the errors are read of the context that is on the GPU."""
     for with_cgpu in (False, True):
         with attacked(with_cgpu, lambda t: ["debug", t.client, t.engine]) as (_node, victim, attacker):
             for what in ("debugger", "suspend", "errors"):
@@ -140,7 +140,7 @@ def debug():
 
 
 def bus_errors():
-    """BUS_GET_INFO_V2 with indices that reset what the card's link has counted for everybody."""
+    """BUS_GET_INFO_V2 with indices that reset what the GPU's link has counted for everybody."""
     for with_cgpu in (False, True):
         with attacked(with_cgpu, lambda t: ["bus-errors"]) as (_node, _victim, attacker):
             told = {what: attacker.said(r"^%s (0x[0-9a-f]+) (\d+)$" % what)[0].groups()
@@ -169,7 +169,7 @@ def exclusive_decoder():
 
 
 def _worker(node, with_cgpu):
-    """A tenant whose card always has work."""
+    """A tenant whose GPU always has work."""
     words = [KERNELS, "20000"]
     process = (node.run(words, mem="%dMiB" % OTHERS, name="worker") if with_cgpu
                else node.exec(words, name="worker"))
@@ -220,7 +220,7 @@ def _gpu_id(node, index=0):
 
 
 def card_memory():
-    """How much memory the card has and how much of it is free, from which follows what others have:
+    """How much memory the GPU has and how much of it is free, from which follows what others have:
     the page that is mapped by everybody, and the queries."""
     for with_cgpu in (False, True):
         with attacked(with_cgpu, lambda t: ["card-memory"]) as (node, victim, attacker):
@@ -251,7 +251,7 @@ ASKED = ("attach", "detach", "id-info", "pci", "uuid", "by-uuid", "peers", "stat
 
 
 def other_card():
-    """Every call that takes the id or the uuid of a card, with one that is not granted."""
+    """Every call that takes the id or the uuid of a GPU, with one that is not granted."""
     for with_cgpu in (False, True):
         with Node("v100-16g:2") as node:
             other = node.info()["gpus"][1]

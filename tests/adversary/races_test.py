@@ -68,7 +68,7 @@ def flip_pointer():
 
 
 def flip_class():
-    """The class flips between system memory and card memory."""
+    """The class flips between system memory and GPU memory."""
     _flip("class", 100_000, huge=64)
 
 
@@ -78,13 +78,13 @@ def flip_xfer():
 
 
 def flip_attr():
-    """The location of a VID_HEAP_CONTROL allocation flips between system and card."""
+    """The location of a VID_HEAP_CONTROL allocation flips between system and GPU."""
     _flip("attr", 100_000, huge=64)
 
 
 # A try is a call that was issued while the flipping went on; flips alone do not count. What the check
 # is to see must be allowed for as long as a round goes on, else it is refused whatever is flipped: 900
-# times 1 MiB are less than the limit. Where the other side of the flip takes no card memory there is
+# times 1 MiB are less than the limit. Where the other side of the flip takes no GPU memory there is
 # no such bound.
 _SOAKED = {"size": (2048, 900), "pointer": (2048, 900), "xfer": (2048, 900),
            "class": (64, 4000), "attr": (64, 4000)}

@@ -67,10 +67,10 @@ int Register(int file, int ctl) {
 }
 
 // "ctl": a control file with a large export is registered to one with a small export, and what is
-// imported from the first is taken for what lies on the second. "card": a card's file that is
+// imported from the first is taken for what lies on the second. "card": a GPU's file that is
 // registered to a control file keeps that one, and what was exported to it, when it is closed.
 int Registered(const std::vector<std::string>& args) {
-  const bool card = args.at(0) == "card";
+  const bool gpu = args.at(0) == "card";
   const std::uint64_t wanted = Number(args, 1, 4096);
   constexpr std::uint64_t kStep = 256;
   Client client = MakeClient();
@@ -88,10 +88,10 @@ int Registered(const std::vector<std::string>& args) {
         (status = client.Export(small, back)) != rm::NV_OK) {
       break;
     }
-    const int file = card ? OpenCard() : front;
-    const int error = Register(file, card ? front : back);
+    const int file = gpu ? OpenGpu() : front;
+    const int error = Register(file, gpu ? front : back);
     registered += error == 0 ? 1 : 0;
-    if (!card) {
+    if (!gpu) {
       (void)client.Import(front, client.next++);
     }
     (void)client.Free(large);
@@ -136,7 +136,7 @@ int StaleTag(const std::vector<std::string>& args) {
     }
     (void)client.Free(object);
     close(probe.ctl);
-    close(probe.card);
+    close(probe.gpu);
     close(file);
     for (std::uint32_t handle = probe.root + 1; handle <= probe.root + kAhead; ++handle) {
       std::uint32_t status = rm::NV_OK;
@@ -200,7 +200,7 @@ std::uint32_t DeviceWith(std::uint32_t share, std::uint32_t target) {
   const std::uint32_t status =
       client.Alloc(client.root, Client::kDevice, rm::NV01_DEVICE_0, &device, sizeof(device));
   close(client.ctl);
-  close(client.card);
+  close(client.gpu);
   return status;
 }
 
@@ -379,7 +379,7 @@ int Throng(const std::vector<std::string>& args) {
   for (std::uint64_t round = 0; round < rounds; ++round) {
     for (Client& client : clients) {
       close(client.ctl);
-      close(client.card);
+      close(client.gpu);
       client = MakeClient();
     }
     std::vector<std::thread> threads;
@@ -452,7 +452,7 @@ int Rights(const std::vector<std::string>&) {
 }
 
 // Frees the memory that a channel's error notifiers or USERD lie in from under it, in several ways,
-// and has the driver and the card write there.
+// and has the driver and the GPU write there.
 int Kept(const std::vector<std::string>&) {
   Client client = MakeClient();
   constexpr std::uint32_t kOtherDevice = 0xcaf00003;

@@ -73,7 +73,7 @@ def registered():
 
 
 def registered_card():
-    """A card's file that is registered to a control file keeps it, and what was exported to it."""
+    """A GPU's file that is registered to a control file keeps it, and what was exported to it."""
     _registering("card")
 
 
@@ -183,7 +183,7 @@ def inside():
 
 def dependants():
     """Address spaces freed before the channels and context shares on them: what goes with them
-    leaves the ledger when it leaves the card, no sooner and no later."""
+    leaves the ledger when it leaves the GPU, no sooner and no later."""
     steps = {}
 
     def course_of(with_cgpu):

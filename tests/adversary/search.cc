@@ -40,8 +40,8 @@ struct Needle {
   std::string value;  // as the test wrote it
   std::string bytes{};
   bool number = false;
-  bool card_id = false;  // a small number: only where the command's name speaks of ids
-  bool pid = false;      // also in the files that list processes
+  bool gpu_id = false;  // a small number: only where the command's name speaks of ids
+  bool pid = false;     // also in the files that list processes
 };
 
 class Needles {
@@ -65,7 +65,7 @@ class Needles {
       } else {
         const std::uint64_t number = std::stoull(needle.value);
         needle.number = true;
-        needle.card_id = form == "id";
+        needle.gpu_id = form == "id";
         needle.pid = form == "pid";
         needle.bytes.assign(reinterpret_cast<const char*>(&number), number >> 32 == 0 ? 4 : 8);
         if (form != "number") {
@@ -108,7 +108,7 @@ class Needles {
     const std::string_view reply(got.data(), got.size());
     for (const Needle& needle : needles_) {
       const std::size_t step = needle.number ? sizeof(std::uint32_t) : 1;
-      if (needle.card_id && where.find("_ID") == std::string::npos) {
+      if (needle.gpu_id && where.find("_ID") == std::string::npos) {
         continue;
       }
       for (std::size_t at = reply.find(needle.bytes); at != std::string_view::npos;
@@ -122,7 +122,7 @@ class Needles {
     }
   }
 
-  // Ids of cards and numbers of processes, to ask with.
+  // Ids of GPUs and numbers of processes, to ask with.
   [[nodiscard]] const std::vector<std::uint32_t>& asked() const { return asked_; }
 
  private:
@@ -231,7 +231,7 @@ struct Object {
   std::uint32_t cls;
 };
 
-// Asks everything on one card.
+// Asks everything on one GPU.
 class Questions {
  public:
   Questions(Needles& needles, std::uint32_t device_instance)
@@ -240,10 +240,10 @@ class Questions {
   Questions& operator=(const Questions&) = delete;
   ~Questions() {
     close(client_.ctl);
-    close(client_.card);
+    close(client_.gpu);
   }
 
-  // False where the card is not to be had.
+  // False where the GPU is not to be had.
   bool MakeObjects() {
     if (client_.AllocDevice(instance_) != rm::NV_OK) {
       return false;
@@ -408,9 +408,9 @@ class Questions {
 void AskFiles(Needles& needles) {
   const int ctl = OpenControl();
   Bytes sent(32 * sizeof(rm::nv_ioctl_card_info_t));
-  Bytes cards = sent;
-  (void)Plainly(ctl, rm::NV_ESC_CARD_INFO, cards.data(), static_cast<std::uint32_t>(cards.size()));
-  needles.LookInReply(sent, cards, "CARD_INFO of all _IDs");
+  Bytes gpus = sent;
+  (void)Plainly(ctl, rm::NV_ESC_CARD_INFO, gpus.data(), static_cast<std::uint32_t>(gpus.size()));
+  needles.LookInReply(sent, gpus, "CARD_INFO of all _IDs");
   const Client client = MakeClient();
   for (const std::uint32_t parent : {Client::kDevice, Client::kSubdevice}) {
     rm::NVOS32_PARAMETERS heap{};
@@ -424,7 +424,7 @@ void AskFiles(Needles& needles) {
     needles.LookInReply(sent, info, "VID_HEAP_CONTROL INFO");
   }
   close(client.ctl);
-  close(client.card);
+  close(client.gpu);
   const UvmClient uvm = MakeUvmClient();
   for (const rm::UvmRow& row : rm::UvmRows()) {
     sent.assign(row.size.At(kBranch) + sizeof(std::uint64_t), 0);
@@ -437,9 +437,9 @@ void AskFiles(Needles& needles) {
 }
 
 int Search(const std::vector<std::string>& folders) {
-  std::vector<int> cards;
+  std::vector<int> gpus;
   for (int minor = 0; minor < 8; ++minor) {
-    cards.push_back(OpenCard(minor));  // a card's device asks for an open file of it
+    gpus.push_back(OpenGpu(minor));  // a GPU's device asks for an open file of it
   }
   const Client kept = MakeClient();
   Say("ready");

@@ -99,7 +99,7 @@ def _search(with_cgpu, user=None):
 
 
 def search():
-    """A neighbour on the same card and one on another, whose names, numbers and sizes are looked
+    """A neighbour on the same GPU and one on another, whose names, numbers and sizes are looked
     for."""
     for with_cgpu in (False, True):
         _search(with_cgpu)

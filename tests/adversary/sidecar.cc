@@ -1,4 +1,4 @@
-// Files of a card in the hands of a process that was given none: lent over a socket by one that
+// Files of a GPU in the hands of a process that was given none: lent over a socket by one that
 // was.
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -27,7 +27,7 @@ int Socket() {
   return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-// Sends fresh files of the control device, a card and UVM to the first who connects, and holds.
+// Sends fresh files of the control device, a GPU and UVM to the first who connects, and holds.
 int Lend(const std::vector<std::string>& args) {
   const sockaddr_un address = Address(args.at(0));
   const int listening = Socket();
@@ -38,13 +38,13 @@ int Lend(const std::vector<std::string>& args) {
   }
   const int uvm = open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC);
   const int control = OpenControl();
-  const int card = OpenCard();
-  if (uvm < 0 || control < 0 || card < 0) {
+  const int gpu = OpenGpu();
+  if (uvm < 0 || control < 0 || gpu < 0) {
     Die("failed: no GPU files here: %s", std::strerror(errno));
   }
   Say("listening");
   const int peer = accept(listening, nullptr, nullptr);
-  for (const int file : {control, card, uvm}) {
+  for (const int file : {control, gpu, uvm}) {
     SendFd(peer, file);
   }
   Hold();
@@ -52,11 +52,11 @@ int Lend(const std::vector<std::string>& args) {
 }
 
 // A client by RM_ALLOC in the way `issue` goes about it; what was got in MiB.
-std::uint64_t Take(int control, int card, const Issue& issue, std::uint64_t mib) {
+std::uint64_t Take(int control, int gpu, const Issue& issue, std::uint64_t mib) {
   Client client;
   client.issue = issue;
   client.ctl = control;
-  client.card = card;
+  client.gpu = gpu;
   rm::NVOS21_PARAMETERS alloc{};
   alloc.hClass = rm::NV01_ROOT_CLIENT;
   const int error = issue(control, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc));
@@ -68,7 +68,7 @@ std::uint64_t Take(int control, int card, const Issue& issue, std::uint64_t mib)
   return client.AllocDevice(0) == rm::NV_OK ? Grab(client, mib, mib) : 0;
 }
 
-// Goes for MIB of card memory in every way that the files allow.
+// Goes for MIB of GPU memory in every way that the files allow.
 int Borrow(const std::vector<std::string>& args) {
   const sockaddr_un address = Address(args.at(0));
   const int peer = Socket();
@@ -76,11 +76,11 @@ int Borrow(const std::vector<std::string>& args) {
     Die("failed: cannot connect: %s", std::strerror(errno));
   }
   const int control = ReceiveFd(peer);
-  const int card = ReceiveFd(peer);
+  const int gpu = ReceiveFd(peer);
   const int uvm = ReceiveFd(peer);
   std::uint64_t got = 0;
   for (const Issue& issue : {Issue(Plainly), Issue(Wrapped)}) {
-    got += Take(control, card, issue, Number(args, 1, 64));
+    got += Take(control, gpu, issue, Number(args, 1, 64));
   }
   rm::UVM_INITIALIZE_PARAMS initialize{};
   const int error = RawIoctl(uvm, rm::UVM_INITIALIZE, &initialize);
@@ -94,7 +94,7 @@ int Borrow(const std::vector<std::string>& args) {
 
 std::vector<Entry> SidecarAttacks() {
   return {{"lend", Lend, "PATH: gives its files to who connects to the socket"},
-          {"borrow", Borrow, "PATH [MIB]: takes card memory with files that were lent"}};
+          {"borrow", Borrow, "PATH [MIB]: takes GPU memory with files that were lent"}};
 }
 
 }  // namespace cgpu::adversary

@@ -253,8 +253,8 @@ int Twins(const std::vector<std::string>& args) {
     for (std::uint64_t left = Number(args, 0, 24); left > 0; --left) {
       files.push_back(std::to_string(NextFile(uvm)));
     }
-    // A process that has the client keeps the card registered.
-    if (dup(uvm.client.ctl) < 0 || dup(uvm.client.card) < 0) {
+    // A process that has the client keeps the GPU registered.
+    if (dup(uvm.client.ctl) < 0 || dup(uvm.client.gpu) < 0) {
       Die("dup");
     }
   }

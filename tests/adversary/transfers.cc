@@ -36,7 +36,7 @@ struct DmaBuf {
 };
 static_assert(sizeof(DmaBuf) == 2600);
 
-std::uint32_t ExportDmaBuf(int card, std::uint32_t client, std::uint32_t memory,
+std::uint32_t ExportDmaBuf(int gpu, std::uint32_t client, std::uint32_t memory,
                            const Issue& issue) {
   DmaBuf call{};
   call.fd = -1;
@@ -46,7 +46,7 @@ std::uint32_t ExportDmaBuf(int card, std::uint32_t client, std::uint32_t memory,
   call.total_size = kMiB;
   call.handles[0] = memory;
   call.sizes[0] = kMiB;
-  const int error = issue(card, rm::NV_ESC_EXPORT_TO_DMABUF_FD, &call, sizeof(call));
+  const int error = issue(gpu, rm::NV_ESC_EXPORT_TO_DMABUF_FD, &call, sizeof(call));
   return error != 0 ? kNoAnswer : call.status;
 }
 
@@ -56,9 +56,9 @@ int DmaBufs(const std::vector<std::string>& args) {
   const std::uint32_t memory = Handle(args, 1);
   const Client client = MakeClient();
   const int spare = OpenControl();  // the simulated driver turns this into the dma-buf
-  Say("dma-buf 0x%x", ExportDmaBuf(client.card, victim, memory, Plainly));
+  Say("dma-buf 0x%x", ExportDmaBuf(client.gpu, victim, memory, Plainly));
   const int second = OpenControl();
-  Say("wrapped 0x%x", ExportDmaBuf(client.card, victim, memory, Wrapped));
+  Say("wrapped 0x%x", ExportDmaBuf(client.gpu, victim, memory, Wrapped));
   // Nothing of one's own is left but the files.
   Say("freed 0x%x", client.Free(client.root));
   Hold();
@@ -99,7 +99,7 @@ int Extract(const std::vector<std::string>& args) {
   Say("export 0x%x", many ? ExportMany(client, {copy}, file) : client.Export(copy, file));
   Say("freed 0x%x", client.Free(client.root));
   close(client.ctl);
-  close(client.card);
+  close(client.gpu);
   Hold();
   close(file);
   return 0;

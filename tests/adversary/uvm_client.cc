@@ -37,7 +37,7 @@ std::uint32_t UvmClient::Initialise() const {
   return Ask(rm::UVM_INITIALIZE, &params);
 }
 
-std::uint32_t UvmClient::RegisterCard() const {
+std::uint32_t UvmClient::RegisterGpu() const {
   rm::UVM_REGISTER_GPU_PARAMS params{};
   params.gpu_uuid = uuid;
   params.rmCtrlFd = -1;
@@ -88,7 +88,7 @@ void StartUvm(UvmClient& client) {
     Die("cannot open nvidia-uvm: %s", std::strerror(errno));
   }
   MustBeOk("UVM_INITIALIZE", client.Initialise());
-  MustBeOk("UVM_REGISTER_GPU", client.RegisterCard());
+  MustBeOk("UVM_REGISTER_GPU", client.RegisterGpu());
 }
 
 UvmClient MakeUvmClient() {

@@ -22,7 +22,7 @@ struct UvmClient {
 
   // With the sharing mode, as the shim makes every space.
   std::uint32_t Initialise() const;
-  std::uint32_t RegisterCard() const;
+  std::uint32_t RegisterGpu() const;
   std::uint32_t CreateRange(std::uint64_t base, std::uint64_t length) const;
   std::uint32_t Map(std::uint64_t base, std::uint64_t length, std::uint32_t memory) const;
   std::uint32_t Unmap(std::uint64_t base, std::uint64_t length) const;
@@ -32,7 +32,7 @@ struct UvmClient {
 // Maps managed memory of the open file `uvm` where it lies.
 bool MapManaged(int uvm, std::uint64_t at, std::uint64_t size);
 
-// Opens nvidia-uvm anew for `client` and makes it ready to map on its card.
+// Opens nvidia-uvm anew for `client` and makes it ready to map on its GPU.
 void StartUvm(UvmClient& client);
 // With a client, device and subdevice of its own. Dies when the driver refuses.
 UvmClient MakeUvmClient();

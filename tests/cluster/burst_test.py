@@ -59,6 +59,13 @@ class Burst:
         return {pod["metadata"]["uid"]: pod for pod in self.pods() or ()
                 if pod["status"].get("phase") not in ("Failed", "Succeeded")}
 
+    def wait(self, sentence, happened, pause=0.05):
+        """Waits as long as a loaded machine may need."""
+        def look():
+            self.cluster.restart_killed()
+            return happened()
+        return self.cluster.wait(sentence, look, deadline=DEADLINE, pause=pause)
+
     def create(self):
         pod = make_slice_pod("", 1, "rmtool", "hold", str(HELD), "--forever")
         spec = {"replicas": PODS, "selector": {"matchLabels": {"app": "burst"}},
@@ -73,8 +80,8 @@ class Burst:
 
     def check_all(self):
         """Waits until all pods hold what they ask for; compares it with what is written on them."""
-        self.cluster.wait("not all pods hold their memory", lambda: self.holding() == PODS and set(
-            self.living()) == set(gpus_of_pods()), deadline=DEADLINE, pause=1)
+        self.wait("not all pods hold their memory", lambda: self.holding() == PODS and set(
+            self.living()) == set(gpus_of_pods()), pause=1)
         seen = gpus_of_pods()
         given = collections.Counter()
         count = collections.Counter()
@@ -98,7 +105,7 @@ class Burst:
             "delete", "deployment", "burst", "--ignore-not-found", "--wait=false",
             ok=False).returncode == 0)
         meanwhile(self)
-        self.cluster.wait("pods are left", lambda: self.pods() == [], deadline=DEADLINE, pause=1)
+        self.wait("pods are left", lambda: self.pods() == [], pause=1)
         self.node.wait_used(0, "memory is left", deadline=DEADLINE)
         self.cluster.wait("slices are left", lambda: not self.node.containers())
         self.cluster.wait("the node lets something in still", lambda: not self.cluster.get(
@@ -169,10 +176,9 @@ class Killer:
         self.rng.shuffle(names)
         marks = sorted((self.rng.randrange(PODS) for _ in names), reverse=not rising)
         for name, mark in zip(names, marks):
-            self.one.cluster.wait(
+            burst.wait(
                 "the pods come to a halt before %d" % mark,
-                lambda mark=mark: burst.holding() >= mark if rising else burst.holding() <= mark,
-                deadline=DEADLINE)
+                lambda mark=mark: burst.holding() >= mark if rising else burst.holding() <= mark)
             self.parts[name]()
             self.killed.append("%s@%d" % (name, mark))
 

@@ -15,6 +15,7 @@ of them says so where it is set.
 import http.client
 import json
 import os
+import signal
 import ssl
 import subprocess
 import time
@@ -121,6 +122,16 @@ class Cluster:
         """Ends a process at once, as a fault would."""
         self._processes[name].kill()
         self._processes[name].wait()
+
+    def restart_killed(self):
+        """Starts again what somebody else has killed with -9, as a service manager does: where numbers
+        of processes come again soon (32,768 of them), a container engine can kill the wrong one.
+        What has ended in another way is a failure."""
+        for name, popen in list(self._processes.items()):
+            if popen.poll() is not None:
+                check(popen.returncode == -signal.SIGKILL, "%s ended: %d" % (name, popen.returncode))
+                self.say("somebody killed %s (%d)" % (name, popen.pid))
+                self.start(name, *popen.args)
 
     def processor_ms(self, name):
         """The processor time that a process has had."""

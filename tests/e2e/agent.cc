@@ -1,7 +1,7 @@
 // Plays the container engine and its runtime for a shim with an agent socket:
 //
 //   agent serve NODE MEM SOCKET CREATOR
-//     announces a container with MEM of each card of simulated node NODE, binds SOCKET and starts
+//     announces a container with MEM of each GPU of simulated node NODE, binds SOCKET and starts
 //     the container's shim with it; CREATOR is the process that is said to create the container.
 //     Says "ready ID", and "ended" when the shim has ended. Ends by itself when its input does.
 //   agent exec NODE SOCKET STYLE [USER] -- COMMAND...
@@ -94,7 +94,7 @@ Reservation MakeReservation(const Grant& grant, const std::vector<Reservation>& 
   reservation.name = "agent-" + reservation.id;
   reservation.shim_uid = PickShimUid(live, bytes[0] * 256U + bytes[1]);
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
-  reservation.cards = grant.cards;
+  reservation.gpus = grant.gpus;
   return reservation;
 }
 
@@ -109,7 +109,7 @@ int Serve(const Args& args) {
   {
     const RegistryLock lock = Must(registry.Lock());
     const auto live = Must(registry.List(lock));
-    const Grant grant = Must(MakeGrant(request, node.cards, CardUses(node.cards, live)));
+    const Grant grant = Must(MakeGrant(request, node.gpus, GpuUses(node.gpus, live)));
     const Reservation reservation = MakeReservation(grant, live);
     descriptors.admin = Must(registry.Add(lock, reservation));
     uid = reservation.shim_uid;

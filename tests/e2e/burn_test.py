@@ -12,7 +12,7 @@ MS = 1000000  # nanoseconds
 
 
 def busy_ms(node):
-    """The time that the card's graphics engine has worked."""
+    """The time that the GPU's graphics engine has worked."""
     return t.graphics(node.books()["gpus"][0])["busy_ns"] / MS
 
 
@@ -83,7 +83,7 @@ def _until_second(process):
 
 
 def signals():
-    """It ends when it is told, says the sum, and nothing of it is left on the card."""
+    """It ends when it is told, says the sum, and nothing of it is left on the GPU."""
     with t.Node("a10:1", "580") as node:
         for how in (signal.SIGINT, signal.SIGTERM):
             before = busy_ms(node)

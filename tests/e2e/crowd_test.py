@@ -14,7 +14,7 @@ import worker as w
 CONTAINERS = 64
 PROCESSES = 8
 CARDS = 4
-MIB = 505  # of each container: 16 of them have all of a card
+MIB = 505  # of each container: 16 of them have all of a GPU
 CARD = "v100-16g@8080MiB"
 STEP = 8  # MiB that a process allocates at a time
 HELD = 16  # MiB that each holds at the end

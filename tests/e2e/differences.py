@@ -95,7 +95,7 @@ def picked_handles(_nodes, call, one, other):
 
 
 def places(_nodes, call, one, other):
-    """Where on the card memory lies depends on what else was there, and what the boundary refused was
+    """Where on the GPU memory lies depends on what else was there, and what the boundary refused was
     not."""
     if call.offset and one.ok() and other.ok():
         number, at = call.offset
@@ -114,7 +114,7 @@ def heap_size(nodes, call, one, _other):
 
 
 def fb_info(nodes, call, one, other):
-    """The slice's memory stands for the card's; where it lies is not told."""
+    """The slice's memory stands for the GPU's; where it lies is not told."""
     if call.command not in (d.FB_INFO, d.FB_INFO_V2) or not one.ok() or not other.ok():
         return
     number, first = (1, 0) if call.command == d.FB_INFO else (0, 4)
@@ -143,7 +143,7 @@ def fb_info(nodes, call, one, other):
 
 
 def regions(nodes, call, one, _other):
-    """One region as large as the slice; its place on the card is not told."""
+    """One region as large as the slice; its place on the GPU is not told."""
     if call.command == d.FB_REGIONS and one.ok():
         struct.pack_into("<QQQ", one.nested[0], 8, 0, nodes.limit - 1, 0)
 
@@ -185,7 +185,7 @@ def class_not_listed(nodes, call, _one, other):
 
 
 def class_unsupported(nodes, call, _one, other):
-    """Refused as by a card that does not have it."""
+    """Refused as by a GPU that does not have it."""
     return (call.cls is not None and nodes.policy.effect("class", call.cls) == "unsupported" and
             other.status in (NOT_SUPPORTED, NOT_FOUND) and _as_asked(call, other))
 
@@ -230,7 +230,7 @@ def heap_function(_nodes, call, _one, other):
 
 
 def over_the_limit(nodes, call, one, other):
-    """Memory over the limit is refused as at the card's end, whatever else is wrong with it."""
+    """Memory over the limit is refused as at the GPU's end, whatever else is wrong with it."""
     context = (call.cls is not None and
                nodes.policy.effect("class", call.cls) in ("channel-group", "channel"))
     wanted = nodes.group_bytes if context else call.bytes
@@ -264,7 +264,7 @@ def two_faults_of_dup(_nodes, call, one, other):
 
 
 def event_through_the_card(_nodes, call, one, other):
-    """An event, on the card's file, of a client of another file, below an object that is not there:
+    """An event, on the GPU's file, of a client of another file, below an object that is not there:
     the ledger knows the second."""
     return call.cls == 0x79 and call.file == 1 and one.status == NO_CLIENT and other.status == NOT_FOUND
 
@@ -277,7 +277,7 @@ def nothing_mapped(nodes, call, one, other):
 
 
 def handed_to_the_firmware(_nodes, call, _one, other):
-    """The driver hands commands with bit 15 to the firmware, on any object of a card; a slice those that
+    """The driver hands commands with bit 15 to the firmware, on any object of a GPU; a slice those that
     are listed, on the object of their class. Those with bit 14 too are for administrators, as the
     twin without cgpu is one."""
     return (call.command is not None and call.command & 0x8000 != 0 and

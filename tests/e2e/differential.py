@@ -57,7 +57,7 @@ class Call:
         self.undo = None
         self.picked = None
         self.offset = None  # where the answer says where memory lies, likewise
-        self.bytes = 0  # of card memory that it asks for
+        self.bytes = 0  # of GPU memory that it asks for
 
     def point(self, at, data, holder=-1):
         self.pointers.append((holder, at, len(self.nested)))
@@ -167,7 +167,7 @@ class Maker:
         call = self.rng.choices(functions, weights)[0]()
         call.wrapped = self.rng.random() < 0.1
         if self.rng.random() < 0.02:
-            call.file = 1  # the card's
+            call.file = 1  # the GPU's
         return call
 
     def alloc(self, name, slot, parent, handle, cls, params=None):

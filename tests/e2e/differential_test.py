@@ -2,7 +2,7 @@
 slice. After each call every byte, status and errno must be the same, but for what the table
 of differences.py allows and why. A sequence that shows another difference is shortened and printed.
 
-  differential_test.py whole-550 [SEQUENCES [SEED [CALLS]]]   the slice is the whole card
+  differential_test.py whole-550 [SEQUENCES [SEED [CALLS]]]   the slice is the whole GPU
   differential_test.py small-550 ...                          64 MiB of it; the same for 580
   differential_test.py upgraded-550 ...                       whole, upgraded every few calls
 """

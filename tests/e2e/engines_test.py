@@ -65,7 +65,7 @@ def one_in_a_slice():
 
 
 def _sampled(watcher, a, b):
-    """The driver's own samples: the card was busy, with one of both."""
+    """The driver's own samples: the GPU was busy, with one of both."""
     tell(watcher, "samples", "^all$")
     found = [tuple(map(int, one.groups())) for one in watcher.said(r"^sample (\d+) (\d+)$")]
     both = {a.popen.pid, b.popen.pid}
@@ -96,7 +96,7 @@ def _shares(node, a, b, wanted):
 
 
 def halves():
-    """Two that keep the card busy have half of it each, whatever the length of their kernels."""
+    """Two that keep the GPU busy have half of it each, whatever the length of their kernels."""
     with t.Node("a10:1", "580") as node:
         _shares(node, tenant(node, "short", 10000), tenant(node, "long", 40000), 50)
 

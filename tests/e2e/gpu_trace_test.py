@@ -166,7 +166,7 @@ def answers():
         t.check(len(told) == 1 and told[0].status == "0x51" and told[0].more["was"] == "0x0", "told: %s" % told)
         t.check("out of memory" in said, said)
         t.check("NV_ESC_RM_ALLOC 0x40" not in node.books()["refused"], "the driver refused it itself")
-        # The card's name.
+        # The GPU's name.
         _, _, said = _traced(node, [RMTOOL, "info"], "--answer", "control:0x20800110=zeros")
         t.check("NVIDIA H100" not in said and "81559MiB" in said, said)
         calls, _, said = _traced(node, [RMTOOL, "info"], "--answer", "control:0x20800110=0x56", "--answer", "alloc:0x1=0x1",

@@ -158,7 +158,7 @@ def leaks(bundle, pid="self", runtimes=True):
 
 
 def check_look(node, lines):
-    """That the container sees its card and no other, as files and in words."""
+    """That the container sees its GPU and no other, as files and in words."""
     info = node.info()
     text = "\n".join(lines)
     names = ["nvidiactl", "nvidia-uvm", "nvidia%d" % CARD]
@@ -196,7 +196,7 @@ def hold(node, bundle, shared=False):
 
 
 def with_node(course):
-    """A case on a node of two cards with this runtime, which is known to run."""
+    """A case on a node of two GPUs with this runtime, which is known to run."""
     def case(runtime):
         runtime.require()
         with t.Node("v100-16g:2") as node:
@@ -266,7 +266,7 @@ def shared(node, bundle):
 
 @with_node
 def without(node, bundle):
-    """No /sys: it is not made, the card works."""
+    """No /sys: it is not made, the GPU works."""
     with bundle(["/cgpu/rmtool", "hold", "64"]) as container:
         container.remove_mounts("/sys")
         container.config["linux"].update(maskedPaths=[], readonlyPaths=[])

@@ -18,7 +18,7 @@
 //   park           leaves the control file in a message that nobody receives -> "parked"
 //   fork N         N children, which feed on channels of their own for as long as this lives
 //                                                           -> "child" each, "forked N"
-//   memory         lets the card write to memory in all states of being mapped -> "memory N", the
+//   memory         lets the GPU write to memory in all states of being mapped -> "memory N", the
 //                  number of the first step at which a word was not what it should be, 0 for none
 //   samples        the driver's samples of utilisation      -> "sample PID HUNDREDTHS" each, "all"
 //
@@ -79,8 +79,8 @@ class Tenant {
  public:
   explicit Tenant(const sim::engine::TimedKernel& kernel)
       : client_(Must(rmclient::Client::Open())),
-        cards_(Must(rmclient::OpenCards(client_))),
-        queue_(Must(sim::cuda::WorkQueue::Make(client_, cards_.at(0), kDepth))),
+        gpus_(Must(rmclient::OpenGpus(client_))),
+        queue_(Must(sim::cuda::WorkQueue::Make(client_, gpus_.at(0), kDepth))),
         program_(Must(queue_.AddProgram(std::as_bytes(std::span(&kernel, 1))))) {}
 
   void Run(std::uint64_t count) {
@@ -137,7 +137,7 @@ class Tenant {
     params.numChannels = 1;
     params.hClientList[0] = client_.handle();
     params.hChannelList[0] = queue_.channel();
-    Control(cards_.at(0).subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params);
+    Control(gpus_.at(0).subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params);
     Say(off ? "disabled 1" : "disabled 0");
   }
 
@@ -157,7 +157,7 @@ class Tenant {
   void Hammer(const std::string& kind) {
     std::optional<sim::cuda::WorkQueue> other;
     if (kind == "schedule") {
-      other.emplace(Must(sim::cuda::WorkQueue::Make(client_, cards_.at(0), 1)));
+      other.emplace(Must(sim::cuda::WorkQueue::Make(client_, gpus_.at(0), 1)));
     }
     Say("hammering");
     pollfd in{STDIN_FILENO, POLLIN, 0};
@@ -169,8 +169,8 @@ class Tenant {
         Order();
       } else if (kind == "groups") {
         rm::NvHandle group = 0;
-        Check(rmclient::AllocChannelGroup(client_, cards_.at(0), &group), "a group");
-        Check(client_.Free(cards_.at(0).device, group), "freeing a group");
+        Check(rmclient::AllocChannelGroup(client_, gpus_.at(0), &group), "a group");
+        Check(client_.Free(gpus_.at(0).device, group), "freeing a group");
       } else {
         rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 params{};
         params.bEnable = calls % 2;
@@ -199,15 +199,15 @@ class Tenant {
     Say("stopped");
   }
 
-  // Which word of memory the card sets to 0, by a kernel that accesses it at its end.
+  // Which word of memory the GPU sets to 0, by a kernel that accesses it at its end.
   unsigned Memory() {
-    const rmclient::Card& card = cards_.at(0);
+    const rmclient::Gpu& gpu = gpus_.at(0);
     rm::VidmemRequest request;
     request.size = kBytes;
     rm::NvHandle memory = 0;
-    Check(rmclient::AllocVidmem(client_, card, &request, &memory), "allocating");
-    const unsigned program = Writer(Must(sim::cuda::MapForCard(client_, card, memory, kBytes)));
-    const auto map = [&] { return Must(rmclient::Mapping::Make(client_, card, memory, kBytes)); };
+    Check(rmclient::AllocVidmem(client_, gpu, &request, &memory), "allocating");
+    const unsigned program = Writer(Must(sim::cuda::MapForGpu(client_, gpu, memory, kBytes)));
+    const auto map = [&] { return Must(rmclient::Mapping::Make(client_, gpu, memory, kBytes)); };
     {
       const rmclient::Mapping first = map();
       std::fill(Words(first), Words(first) + kBytes / sizeof(std::uint32_t), kOnes);
@@ -249,7 +249,7 @@ class Tenant {
       rm::NvU32 words[55888 / sizeof(rm::NvU32)];
     };
     const auto params = std::make_unique<Params>();
-    Control(cards_.at(0).subdevice, rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
+    Control(gpus_.at(0).subdevice, rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
             *params);
     const std::size_t sample = (sizeof(Params) - 16) / kSamples / sizeof(rm::NvU32);
     for (std::size_t i = 0; i < params->words[2]; ++i) {
@@ -284,7 +284,7 @@ class Tenant {
       Die(Error{Code::kInternal, 0, "a kernel does not end", ""});
     }
   }
-  // Pages of this process that it lends to the card.
+  // Pages of this process that it lends to the GPU.
   bool OwnPages() {
     void* const pages =
         mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -293,7 +293,7 @@ class Tenant {
     words[1] = kOnes;
     rm::nv_ioctl_nvos02_parameters_with_fd lend{};
     lend.params.hRoot = client_.handle();
-    lend.params.hObjectParent = cards_.at(0).device;
+    lend.params.hObjectParent = gpus_.at(0).device;
     lend.params.hObjectNew = client_.NewHandle();
     lend.params.hClass = rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
     lend.params.flags = 1U << 30 | 1U << 12;  // NVOS02_FLAGS: no map, cached
@@ -301,10 +301,9 @@ class Tenant {
     lend.params.limit = kBytes - 1;
     lend.fd = -1;
     const int error =
-        rmclient::Escape(cards_.at(0).file.get(), rm::NV_ESC_RM_ALLOC_MEMORY, &lend, sizeof(lend));
+        rmclient::Escape(gpus_.at(0).file.get(), rm::NV_ESC_RM_ALLOC_MEMORY, &lend, sizeof(lend));
     Check({error, lend.params.status}, "lending pages");
-    Once(
-        Writer(Must(sim::cuda::MapForCard(client_, cards_.at(0), lend.params.hObjectNew, kBytes))));
+    Once(Writer(Must(sim::cuda::MapForGpu(client_, gpus_.at(0), lend.params.hObjectNew, kBytes))));
     return words[0] == 0 && words[1] == kOnes;
   }
   // Asks for what it may not have done, whatever is answered.
@@ -312,14 +311,14 @@ class Tenant {
     const auto ask = [this](rm::NvHandle object, rm::NvU32 command, auto params) {
       (void)client_.Control(object, command, &params, sizeof(params));
     };
-    const rmclient::Card& card = cards_.at(0);
+    const rmclient::Gpu& gpu = gpus_.at(0);
     ask(queue_.group(), rm::NVA06C_CTRL_CMD_SET_TIMESLICE,
         rm::NVA06C_CTRL_TIMESLICE_PARAMS{1'000'000});
     ask(queue_.group(), rm::NVA06C_CTRL_CMD_PREEMPT,
         rm::NVA06C_CTRL_PREEMPT_PARAMS{1, 1, 1'000'000});
     rm::NVOS30_PARAMETERS idle{};
     idle.hClient = client_.handle();
-    idle.hDevice = card.device;
+    idle.hDevice = gpu.device;
     idle.hChannel = queue_.channel();
     idle.timeout = 1'000'000;
     (void)rmclient::Escape(client_.fd(), rm::NV_ESC_RM_IDLE_CHANNELS, &idle, sizeof(idle));
@@ -327,7 +326,7 @@ class Tenant {
     on.numChannels = 1;
     on.hClientList[0] = client_.handle();
     on.hChannelList[0] = queue_.channel();
-    ask(card.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, on);
+    ask(gpu.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, on);
   }
   void Failed() { Say(queue_.Fault() == 0 ? "late" : "failed " + std::to_string(queue_.Fault())); }
   template <class T>
@@ -340,7 +339,7 @@ class Tenant {
 
   rmclient::Client client_;
   UniqueFd parked_;  // the end at which the message is
-  std::vector<rmclient::Card> cards_;
+  std::vector<rmclient::Gpu> gpus_;
   sim::cuda::WorkQueue queue_;
   unsigned program_;
 };

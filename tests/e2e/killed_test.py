@@ -140,7 +140,7 @@ def _connections(path):
 
 
 def again(_seed=None):
-    """The whole card, at once after the end of one who had a part of it was seen: of the container
+    """The whole GPU, at once after the end of one who had a part of it was seen: of the container
     and of its launcher."""
     whole = [t.CGPU, "run", "--node"]
     with t.Node("v100-16g:1") as node:

@@ -69,7 +69,7 @@ class Process:
 
 
 class Slice:
-    """One container on some of the node's cards: a root worker and what comes of it. `cards` are the
+    """One container on some of the node's GPUs: a root worker and what comes of it. `cards` are the
     models of the node's, `granted` its own by their numbers there. Elsewhere its own are counted."""
 
     def __init__(self, node, cards, granted, name, limit):
@@ -280,7 +280,7 @@ class Slice:
         return True
 
     def map(self, process):
-        """A mapping keeps its card file open, and no memory. It takes BAR1, of which a slice has its
+        """A mapping keeps its GPU file open, and no memory. It takes BAR1, of which a slice has its
         part: until the object is freed, whatever becomes of the file."""
         source, handle = self._object(self._clients(process), memory=True)
         if source is None:
@@ -303,7 +303,7 @@ class Slice:
                    for handle, block in file.objects.items() if block.card == card)
 
     def _window(self, card):
-        """Its part of 31/32 of the card's BAR1."""
+        """Its part of 31/32 of the GPU's BAR1."""
         model, memory = re.fullmatch("(.*)@(\\d+)MiB", self.cards[card]).groups()
         return BAR1_MIB[model] * 31 // 32 * t.MIB // int(memory) * (self.limits[card] // t.MIB)
 
@@ -438,7 +438,7 @@ class Slice:
         return int(re.search("@(\\d+)MiB", self.cards[card]).group(1)) * t.MIB - kept
 
     def set(self, _process):
-        """cgpu set: above what is held, below it, or more than a card has. Nothing is taken away,
+        """cgpu set: above what is held, below it, or more than a GPU has. Nothing is taken away,
         and nothing is added while more is held than the limit."""
         if any(self.reserved):
             return False

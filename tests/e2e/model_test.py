@@ -1,9 +1,9 @@
 """A property test through the whole path: random operations of several processes in two slices,
-one of all cards and one of the last alone, against a model of what must be held. Every few
+one of all GPUs and one of the last alone, against a model of what must be held. Every few
 steps the driver's accounting and cgpu's ledger say what the model says.
 
   model_test.py random-550 [STEPS [SEED]]     400 steps, another seed each time; also random-580,
-                                              and on two cards cards-550 and cards-580, and
+                                              and on two GPUs cards-550 and cards-580, and
                                               with a faulty driver faults-550 and faults-580
   model_test.py shrink-random-550 STEPS SEED  which of these steps must stay for it to fail
 """
@@ -16,7 +16,7 @@ import model
 import model_faults
 
 LIMITS = (256 * t.MIB, 300 * t.MIB)
-# Small cards, so that the limits of both slices cannot grow as they like.
+# Small GPUs, so that the limits of both slices cannot grow as they like.
 CARDS = ["v100-16g@640MiB", "t4@720MiB"]
 SETUPS = {case + "-" + driver: (CARDS[:1] if case == "random" else CARDS, driver)
           for case in ("random", "cards", "faults") for driver in ("550", "580")}
@@ -24,7 +24,7 @@ COMPARED = 0.15  # of the steps
 
 
 def _by_card(slices, figures):
-    """The sums on the node's cards of what is said of the slices' own."""
+    """The sums on the node's GPUs of what is said of the slices' own."""
     return [sum(row[slice_.granted.index(card)] for slice_, row in zip(slices, figures)
                 if card in slice_.granted) for card in slices[0].granted]
 

@@ -35,7 +35,7 @@ def named(node, name):
 
 
 def gpu_of(node, name):
-    """The only card of the container named(node, name), as ps tells it, in MiB."""
+    """The only GPU of the container named(node, name), as ps tells it, in MiB."""
     (container,) = [c for c in node.containers() if c["name"] == named(node, name)]
     (gpu,) = container["gpus"]
     return {key: gpu[key + "_bytes"] // t.MIB for key in ("limit", "used", "peak")} | {

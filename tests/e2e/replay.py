@@ -450,7 +450,7 @@ class Player:
             if name == "REGISTER_CHANNEL":
                 put("<QQ", params, 32, *self._channel_range(row))
         elif name == "UNREGISTER_CHANNEL":
-            # From 590 on without the card's UUID.
+            # From 590 on without the GPU's UUID.
             put("<II", params, len(params) - 12, self.client, self._handle(row, "object"))
         elif name in RANGES:
             put("<Q", params, 0, row.get("base"))

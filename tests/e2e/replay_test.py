@@ -21,7 +21,7 @@ WITHOUT_CGPU = WITH_ECC | {
     "UVM_MM_INITIALIZE": (0, 0),
 }
 IN_A_SLICE = WITH_ECC | {
-    # Memory of the machine that the card has for its own: no card here. gVisor refuses it too.
+    # Memory of the machine that the GPU has for its own: no GPU here. gVisor refuses it too.
     "NV_ESC_NUMA_INFO": (22, None),
     # Counts of the whole GPU.
     "RM_USER_SHARED_DATA": (0, 0x56),

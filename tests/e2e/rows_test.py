@@ -28,7 +28,7 @@ STATUSES = {"NV_OK": 0, "NV_ERR_NOT_SUPPORTED": 0x56, "NV_ERR_INVALID_CLASS": 0x
 NEVER_RUN = ("-", "refuse", "swallow", "empty", "ledger", "preemption")
 ALWAYS_RUN = ("pass", "view")
 BINAPI = 0x2081
-# Escapes that only a card's file takes, and one that a slice takes on such a file alone.
+# Escapes that only a GPU's file takes, and one that a slice takes on such a file alone.
 CARDS_OWN = ("ALLOC_MEMORY", "I2C_ACCESS", "QUERY_DEVICE_INTR", "NUMA_INFO", "SET_NUMA_STATUS",
              "EXPORT_TO_DMABUF_FD", "REGISTER_FD")
 # Escapes that some drivers answer without a look at the size: LOCKLESS_DIAGNOSTIC,
@@ -224,7 +224,7 @@ class Asker:
     def uvm(self):
         last = [number for number, (_, name) in self.tables["uvm"].items()
                 if name.startswith(("UVM_UNREGISTER", "UVM_FREE", "UVM_UNMAP", "UVM_DEINIT"))]
-        first = [0x30000001, 37, 25, 73]  # initialise, register the card and its addresses, a range
+        first = [0x30000001, 37, 25, 73]  # initialise, register the GPU and its addresses, a range
         between = [number for number in self.tables["uvm"] if number not in first + last]
         for number in first + between + last:
             size, name = self.tables["uvm"][number]
@@ -255,7 +255,7 @@ class Asker:
         elif short == "MIGRATE_RANGE_GROUP":
             params[8:24] = self.uuid
         elif short == "MAP_EXTERNAL_ALLOCATION":
-            # After the head and one card's attributes; the tail: count, descriptor, client, memory.
+            # After the head and one GPU's attributes; the tail: count, descriptor, client, memory.
             params[16:24] = bytes(8)
             params[24:40] = self.uuid
             struct.pack_into("<QiII", params, size - 24, 1, 0, self.root, MEMORY)

@@ -20,7 +20,7 @@ def in_slice(node, *words, flags=(), status=0, **options):
     return done.stdout + done.stderr
 
 
-# Profile, cards of the grant, units in total, units of a whole card, MiB on each card.
+# Profile, GPUs of the grant, units in total, units of a whole GPU, MiB on each GPU.
 PUBLISHED = [
     ("v100-16g", 2, 8, 15, 4309),
     ("v100-16g@16130MiB", 1, 4, 15, 4301),
@@ -31,7 +31,7 @@ PUBLISHED = [
 
 
 def _shows(node, cards, mib, flags, env=None):
-    """rmtool and smi in the slice say so, and the driver gives exactly so much on each card."""
+    """rmtool and smi in the slice say so, and the driver gives exactly so much on each GPU."""
     out = in_slice(node, RMTOOL, "info", flags=flags, env=env)
     totals = re.findall(r"(\d+)MiB total, 0MiB used, (\d+)MiB free", out)
     t.check(totals == [(str(mib), str(mib))] * cards, "rmtool says:\n" + out)
@@ -60,7 +60,7 @@ def published():
 
 
 def _fill(node, mib, flags, *options):
-    """Fills a slice of `mib` MiB on card 0 and holds it; what it got, and the accounting meanwhile."""
+    """Fills a slice of `mib` MiB on GPU 0 and holds it; what it got, and the accounting meanwhile."""
     out = in_slice(node, RMTOOL, "alloc", str(mib + 64), "--fill", *options, flags=flags, status=2)
     t.check("out of memory" in out, "rmtool says: " + out)
     got = int(re.search(r"after (\d+) MiB", out).group(1))

@@ -56,7 +56,7 @@ volatile std::uint32_t* Mmap(int file) {
 }
 
 // On the simulated node two files' mappings of one object are one only after this (see
-// docs/reference/simulated-driver.md); on a card's memory it does nothing.
+// docs/reference/simulated-driver.md); on a GPU's memory it does nothing.
 void Flush(volatile std::uint32_t* at) {
   (void)msync(const_cast<std::uint32_t*>(at), kMapped, MS_SYNC);
 }
@@ -92,8 +92,8 @@ void Objects(Client& client) {
 }
 
 void Mappings(Client& client, std::uint32_t object) {
-  const int first = OpenCard();
-  const int second = OpenCard();
+  const int first = OpenGpu();
+  const int second = OpenGpu();
   std::uint64_t linear = 0;
   Say("map 0x%x", MapCall(client, object, first, 0, kMapped, &linear));
   Say("map on the same file 0x%x", MapCall(client, object, first, 0, kMapped));
@@ -129,18 +129,18 @@ void OtherProcess(int socket) {
   const int file = ReceiveFd(socket);
   const std::uint32_t object = client.next++;
   Say("import in another process 0x%x", client.Import(file, object));
-  const int card = OpenCard();
-  Say("map there 0x%x", MapCall(client, object, card, 0, kMapped));
-  volatile std::uint32_t* at = Mmap(card);
+  const int gpu = OpenGpu();
+  Say("map there 0x%x", MapCall(client, object, gpu, 0, kMapped));
+  volatile std::uint32_t* at = Mmap(gpu);
   Say("what it sees 0x%x", at[3]);
   at[kPage / 4] = 0xabcd;
   Flush(at);
 }
 
 void Sharing(Client& client, std::uint32_t object) {
-  const int card = OpenCard();
-  Say("map 0x%x", MapCall(client, object, card, 0, kMapped));
-  volatile std::uint32_t* at = Mmap(card);
+  const int gpu = OpenGpu();
+  Say("map 0x%x", MapCall(client, object, gpu, 0, kMapped));
+  volatile std::uint32_t* at = Mmap(gpu);
   at[3] = 0x1234;
   Flush(at);
   int pair[2];
@@ -158,7 +158,7 @@ void Sharing(Client& client, std::uint32_t object) {
   }
   SendFd(pair[0], file);
   waitpid(other, nullptr, 0);
-  const int fresh = OpenCard();
+  const int fresh = OpenGpu();
   Say("map anew 0x%x", MapCall(client, object, fresh, 0, kMapped));
   Say("what the other process wrote 0x%x", Mmap(fresh)[kPage / 4]);
 }

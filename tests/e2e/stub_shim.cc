@@ -44,10 +44,10 @@ std::string StatusText(const ShimConfig& config, unsigned pid) {
   status.user = config.user;
   status.state = "running";
   status.since = config.since;
-  for (const CardGrant& grant : config.cards) {
-    const auto index = static_cast<unsigned>(status.cards.size());
-    status.cards.push_back(
-        {grant.card.uuid, index, grant.card.index, grant.limit_bytes, kUsed, kUsed, 0});
+  for (const GpuGrant& grant : config.gpus) {
+    const auto index = static_cast<unsigned>(status.gpus.size());
+    status.gpus.push_back(
+        {grant.gpu.uuid, index, grant.gpu.index, grant.limit_bytes, kUsed, kUsed, 0});
   }
   return EncodeStatus(status);
 }
@@ -80,10 +80,10 @@ void AnswerAdmin(ShimConfig& config, unsigned pid) {
     }
     (void)WriteAll(peer.get(), StatusText(config, pid));
   } else if (request.value().kind == AdminRequest::Kind::kMemory) {
-    (void)WriteAll(peer.get(), EncodeCardMemory({kUsed, kUsed, {{pid, kUsed}}}));
+    (void)WriteAll(peer.get(), EncodeGpuMemory({kUsed, kUsed, {{pid, kUsed}}}));
   } else {
-    for (CardGrant& grant : config.cards) {
-      if (request.value().uuid == grant.card.uuid || request.value().uuid == "*") {
+    for (GpuGrant& grant : config.gpus) {
+      if (request.value().uuid == grant.gpu.uuid || request.value().uuid == "*") {
         grant.limit_bytes = request.value().bytes;
       }
     }

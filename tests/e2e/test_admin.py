@@ -91,10 +91,10 @@ class Containers(launch.LaunchTest):
         self.assertIn("6160 MiB of 16160 MiB are free", err)
         second = self.hold("--gpus", "device=0", "--mem", "6160")
         self.run_refused("--gpus", "device=0", "--mem", "1MiB")
-        self.run_refused()  # whole cards
+        self.run_refused()  # whole GPUs
         other = self.hold("--name", "other", "--gpus", "1", "--mem", "100%")
         (found,) = [c for c in self.containers() if c["name"] == "other"]
-        self.assertEqual(found["gpus"][0]["host_index"], 1)  # the first card with room
+        self.assertEqual(found["gpus"][0]["host_index"], 1)  # the first GPU with room
         self.release(first)
         self.release(self.hold("--gpus", "device=0", "--mem", "10000"))
         self.release(second)

@@ -79,7 +79,7 @@ ENVIRONMENT_CASES = [
     ({"CGPU_WEIGHT": "2", "ALIYUN_COM_GPU_SCHD_WEIGHT": "3"}, [], ["differ"]),
 ]
 
-# (environment of `cgpu run`, flags, MiB on each card)
+# (environment of `cgpu run`, flags, MiB on each GPU)
 ENVIRONMENT_GRANTS = [
     ({"CGPU_MEM": "4GiB"}, [], [4096, 4096]),
     ({"CGPU_MEM": "25%", "CGPU_DEVICES": "1"}, [], [4040]),

@@ -1,8 +1,8 @@
-"""tinygrad's NV back end as a client of the driver: opens a card, copies data there and back,
+"""tinygrad's NV back end as a client of the driver: opens a GPU, copies data there and back,
 allocates until it is refused, frees, and allocates as much again. Says a line at each step and waits
 for one on stdin.
 
-Everything that reaches the driver and the card is tinygrad's own and unchanged."""
+Everything that reaches the driver and the GPU is tinygrad's own and unchanged."""
 import argparse
 import os
 import sys
@@ -17,14 +17,14 @@ def step(line):
 
 
 def open_card():
-    os.environ["DEV"] = "NVK+NV"  # the kernel driver, never a card by PCI
+    os.environ["DEV"] = "NVK+NV"  # the kernel driver, never a GPU by PCI
     from tinygrad.runtime import ops_nv  # pylint: disable=import-outside-toplevel
 
     return ops_nv.NVDevice("NV")
 
 
 def copy(allocator, options):
-    """Random bytes to the card and back, by its copy engine; how many. Not the same: an error."""
+    """Random bytes to the GPU and back, by its copy engine; how many. Not the same: an error."""
     total = 0
     for size in (4, 4096, MIB + 12, 40 * MIB):
         there = bytearray(os.urandom(size))

@@ -1,5 +1,5 @@
 """tinygrad's NV back end, which speaks to the driver without any of NVIDIA's libraries, as a client
-that knows nothing of cgpu: with and without it, it opens a card, copies data there and back, fills
+that knows nothing of cgpu: with and without it, it opens a GPU, copies data there and back, fills
 what it may have, and gives it back, by the driver's own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import sys
@@ -9,7 +9,7 @@ import cgpu_test as t
 HERE = os.path.dirname(os.path.abspath(__file__))
 RMTOOL = os.path.join(t.BIN, "rmtool")
 PACKAGES = os.environ.get("CGPU_PYTHON_PACKAGES", "build/python")
-# Ampere: of the simulated cards the oldest that tinygrad knows.
+# Ampere: of the simulated GPUs the oldest that tinygrad knows.
 GPUS = "a10:1"
 DRIVER = "580"
 LIMIT_MIB = 2048
@@ -22,7 +22,7 @@ def client_argv():
 
 
 def _opened(node, client):
-    """Waits until the client has opened its card; what that took."""
+    """Waits until the client has opened its GPU; what that took."""
     client.expect("^opened sm_86$")
     books = node.books()
     (gpu,) = books["gpus"]
@@ -33,7 +33,7 @@ def _opened(node, client):
 
 
 def _copies(node, client):
-    """The client has compared what came back: here, that the card's engine did it."""
+    """The client has compared what came back: here, that the GPU's engine did it."""
     client.say("")
     total = int(client.expect(r"^copied (\d+)$").group(1))
     (gpu,) = node.books()["gpus"]
@@ -70,7 +70,7 @@ def _fills_and_frees(node, client, limit):
 
 
 def plain():
-    """Without cgpu it has the whole card."""
+    """Without cgpu it has the whole GPU."""
     argv = client_argv()
     with t.Node(GPUS, DRIVER) as node:
         whole = node.info()["gpus"][0]["memory_bytes"]

@@ -9,7 +9,7 @@ import worker as w
 
 RMTOOL = os.path.join(t.BIN, "rmtool")
 GPUS = "v100-16g:1,t4:1,a10:1"
-MINE = 1  # index on the node of the card that the slice has
+MINE = 1  # index on the node of the GPU that the slice has
 
 # Everything that a tenant can ask for without a driver call of its own.
 LOOK = """
@@ -46,7 +46,7 @@ def alias():
 
 
 def unmanaged():
-    """cgpu ps --unmanaged: who has files of the node's cards open and is in no slice."""
+    """cgpu ps --unmanaged: who has files of the node's GPUs open and is in no slice."""
     with t.Node("v100-16g:2") as node:
         # In namespaces of its own within the slice, which changes nothing.
         nested = 'unshare --user --mount --pid --fork "$0" hold 10; true'
@@ -74,7 +74,7 @@ def _bus_forms(bdf):
 
 
 def cards():
-    """Neither UUID nor bus address nor file of a card that is not the slice's."""
+    """Neither UUID nor bus address nor file of a GPU that is not the slice's."""
     with t.Node(GPUS) as node:
         gpus = node.info()["gpus"]
         seen = _look(node, ("--gpus", "device=%d" % MINE, "--mem", "1GiB"))
@@ -102,7 +102,7 @@ def _view(worker, client):
 
 
 def controls():
-    """The same, asked by raw controls; and a card's id that somebody knows is of no use."""
+    """The same, asked by raw controls; and a GPU's id that somebody knows is of no use."""
     with t.Node(GPUS) as node, w.Workers() as workers:
         everything = t.Process([t.CGPU, "sim", "exec", "--name", node.name, "--",
                                 *workers.argv("outside")], "outside")

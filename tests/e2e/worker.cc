@@ -35,7 +35,7 @@ struct Map {
 struct Worker {
   std::string socket;  // of the test
   std::map<std::uint64_t, Client> clients;
-  std::map<std::uint64_t, int> files;       // exports, mapped card files, control files received
+  std::map<std::uint64_t, int> files;       // exports, mapped GPU files, control files received
   std::multimap<std::uint64_t, int> twins;  // further descriptors of clients' and other files
   std::map<std::uint64_t, Map> maps;        // by the number of their file
   std::map<std::string, int> peers;         // ends of socketpairs
@@ -53,19 +53,19 @@ Client& ClientOf(Worker& worker, const Args& args) {
   return found->second;
 }
 
-// The handle of a client's device of the slice's card `card`, counted from 0.
-std::uint32_t DeviceOf(std::uint64_t card) {
-  return Client::kDevice + static_cast<std::uint32_t>(card) * 0x10;
+// The handle of a client's device of the slice's GPU `gpu`, counted from 0.
+std::uint32_t DeviceOf(std::uint64_t gpu) {
+  return Client::kDevice + static_cast<std::uint32_t>(gpu) * 0x10;
 }
 
-// A client with devices of the first `cards` cards that it may have.
-Client MakeClient(std::uint64_t cards) {
+// A client with devices of the first `gpus` GPUs that it may have.
+Client MakeClient(std::uint64_t gpus) {
   Client client = adversary::MakeRoot();
   std::uint64_t made = 0;
   std::uint32_t status = rm::NV_OK;
-  for (std::uint32_t instance = 0; instance < 32 && made < cards; ++instance) {
-    // For as long as the device is made somebody must have the card open.
-    const UniqueFd card(adversary::OpenCard(static_cast<int>(instance)));
+  for (std::uint32_t instance = 0; instance < 32 && made < gpus; ++instance) {
+    // For as long as the device is made somebody must have the GPU open.
+    const UniqueFd gpu(adversary::OpenGpu(static_cast<int>(instance)));
     rm::NV0080_ALLOC_PARAMETERS device{};
     device.deviceId = instance;
     status = client.Alloc(client.root, DeviceOf(made), rm::NV01_DEVICE_0, &device, sizeof(device));
@@ -76,7 +76,7 @@ Client MakeClient(std::uint64_t cards) {
       ++made;
     }
   }
-  if (made != cards || status != rm::NV_OK) {
+  if (made != gpus || status != rm::NV_OK) {
     Die("failed: %llu devices: status 0x%x", static_cast<unsigned long long>(made), status);
   }
   return client;
@@ -109,14 +109,14 @@ void KeepFile(Worker& worker, std::uint64_t number, int fd, std::uint32_t root) 
   }
 }
 
-// map CLIENT OBJECT FILE BYTES [CARD MINOR]: through a card file of its own, written to and read
+// map CLIENT OBJECT FILE BYTES [GPU MINOR]: through a GPU file of its own, written to and read
 // back.
 void MapObject(Worker& worker, const Args& args) {
   const Client& client = ClientOf(worker, args);
   const std::uint64_t number = adversary::Number(args, 3, 0);
   const std::size_t size = adversary::Number(args, 4, 0);
   const int file =
-      args.size() > 6 ? adversary::OpenCard(static_cast<int>(U32(args, 6))) : adversary::OpenCard();
+      args.size() > 6 ? adversary::OpenGpu(static_cast<int>(U32(args, 6))) : adversary::OpenGpu();
   rm::nv_ioctl_nvos33_parameters_with_fd call{};
   call.params.hClient = client.root;
   call.params.hDevice = DeviceOf(adversary::Number(args, 5, 0));
@@ -164,8 +164,8 @@ void Drop(Worker& worker, const Args& args) {
     worker.files.erase(file);
   }
   if (const auto client = worker.clients.find(number); client != worker.clients.end()) {
-    if (client->second.card >= 0) {
-      close(client->second.card);
+    if (client->second.gpu >= 0) {
+      close(client->second.gpu);
     }
     close(client->second.ctl);
     worker.clients.erase(client);
@@ -209,7 +209,7 @@ std::string Belongings(const Worker& worker) {
   for (const auto& [number, client] : worker.clients) {
     text << " client " << number << ' ' << client.root;
     keep(client.ctl);
-    keep(client.card);
+    keep(client.gpu);
   }
   for (const auto& [number, fd] : worker.files) {
     text << " file " << number;
@@ -246,7 +246,7 @@ void TakeOver(Worker& worker, const std::string& belongings) {
       Client& client = worker.clients[number];
       words >> client.root;
       client.ctl = take();
-      client.card = take();
+      client.gpu = take();
     } else if (kind == "file") {
       worker.files[number] = take();
     } else {
@@ -297,7 +297,7 @@ bool Round(std::uint64_t mib, bool by_frees, const Step& step) {
     Die("failed: status 0x%x", status);
   }
   close(file);
-  close(client.card);
+  close(client.gpu);
   close(client.ctl);
   step("close");
   return status == rm::NV_OK;
@@ -330,17 +330,17 @@ void Churn(const Args& args) {
       static_cast<unsigned long long>(refused));
 }
 
-// view CLIENT: everything that the driver enumerates of cards and processes, by raw controls.
+// view CLIENT: everything that the driver enumerates of GPUs and processes, by raw controls.
 void View(const Client& client) {
-  rm::nv_ioctl_card_info_t cards[32] = {};
-  if (client.issue(client.ctl, rm::NV_ESC_CARD_INFO, cards, sizeof(cards)) != 0) {
+  rm::nv_ioctl_card_info_t gpus[32] = {};
+  if (client.issue(client.ctl, rm::NV_ESC_CARD_INFO, gpus, sizeof(gpus)) != 0) {
     Die("failed: no card info");
   }
   std::ostringstream text;
-  for (const auto& card : cards) {
-    if (card.valid != 0) {
-      text << " card:" << card.gpu_id << ':' << card.minor_number << ':'
-           << unsigned{card.pci_info.bus} << ':' << unsigned{card.pci_info.slot};
+  for (const auto& gpu : gpus) {
+    if (gpu.valid != 0) {
+      text << " card:" << gpu.gpu_id << ':' << gpu.minor_number << ':' << unsigned{gpu.pci_info.bus}
+           << ':' << unsigned{gpu.pci_info.slot};
     }
   }
   rm::NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V535 ids{};
@@ -371,7 +371,7 @@ void View(const Client& client) {
   Say("0x0%s", text.str().c_str());
 }
 
-// foreign CLIENT ID: what the driver tells of a card by its id.
+// foreign CLIENT ID: what the driver tells of a GPU by its id.
 void AskById(const Client& client, std::uint32_t id) {
   rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS uuid{};
   uuid.gpuId = id;

@@ -4,14 +4,14 @@ A worker has clients, objects in them and files; the test names clients and file
 objects have the driver's handles. Each command is one line, each answer another that begins with
 the driver's status:
 
-  client N [CARDS]         a client with devices of so many cards (1): its handle
-  alloc N MIB [H [CARD]]   card memory: the handle, which may be chosen; the card, counted from 0
+  client N [CARDS]         a client with devices of so many GPUs (1): its handle
+  alloc N MIB [H [CARD]]   GPU memory: the handle, which may be chosen; the GPU, counted from 0
   group N [H [CARD]]       a channel group: the handle
   free N H, share N H      share: everybody may copy it
   dup N CLIENT H [NEW [CARD]]  a copy of another client's object (both handles): the handle
   export N H F [CARD]      to a new file F
   import N F [H [CARD]]    of file F: the handle
-  map N H F BYTES [CARD MINOR]  through a new file F of the card, written and read
+  map N H F BYTES [CARD MINOR]  through a new file F of the GPU, written and read
   twin X                   a further descriptor of a client's or another file
   drop X                   closes one descriptor of client or file X
   send PEER X              a client's or another file, over the socketpair with a parent or child
@@ -21,7 +21,7 @@ the driver's status:
   churn MIB [say]          clients and memory come and go until the next line; says "churning" first
                            and, if it is to, a line after every step: how many rounds, how many of
                            them without memory
-  view N, foreign N ID     what the driver enumerates; what it says to a card's id
+  view N, foreign N ID     what the driver enumerates; what it says to a GPU's id
 """
 import os
 import selectors

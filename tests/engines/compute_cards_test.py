@@ -1,12 +1,12 @@
-"""Compute shares over several cards: a container of two simulated cards has its part of each, beside
-others that have one. By the accounting of the cards' engines; cases by name, see tests/lib/cgpu_test.py."""
+"""Compute shares over several GPUs: a container of two simulated GPUs has its part of each, beside
+others that have one. By the accounting of the GPUs' engines; cases by name, see tests/lib/cgpu_test.py."""
 import cgpu_test as t
 import engines
 import isolation
 from compute_test import BURN, close, shares
 from engines import start_cgpud
 
-# Feeds both of its cards until a line comes, then the first alone until the next.
+# Feeds both of its GPUs until a line comes, then the first alone until the next.
 BOTH = """
 "$0" --gpu 0 --kernel-us 20000 --queue 64 & first=$!
 "$0" --gpu 1 --kernel-us 20000 --queue 64 & second=$!
@@ -17,7 +17,7 @@ read line; kill $first; wait
 
 
 class Container:
-    """A container that keeps a queue of each of its cards full."""
+    """A container that keeps a queue of each of its GPUs full."""
 
     def __init__(self, node, name, cards, argv, *flags):
         self._node = node
@@ -42,7 +42,7 @@ def _alone(node, name, card, *flags):
 
 
 def slices(both, first, second, on_first, on_second):
-    """Until the slices on the cards are as these proportions of both to the other."""
+    """Until the slices on the GPUs are as these proportions of both to the other."""
     def right():
         return (on_first[1] * both.slice_us(0) == on_first[0] * first.slice_us(0) and
                 on_second[1] * both.slice_us(1) == on_second[0] * second.slice_us(1))
@@ -52,7 +52,7 @@ def slices(both, first, second, on_first, on_second):
 
 
 def weights(node):
-    """Its weight counts on each card against the others there; what it leaves of one is that card's."""
+    """Its weight counts on each GPU against the others there; what it leaves of one is that GPU's."""
     both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--weight", "3")
     first, second = _alone(node, "first", 0, "--weight", "1"), _alone(node, "second", 1, "--weight", "3")
     slices(both, first, second, (3, 1), (1, 1))
@@ -72,7 +72,7 @@ def weights(node):
 
 
 def percentages(node):
-    """Guaranteed on each of its cards; what a card cannot promise is refused, and names the card."""
+    """Guaranteed on each of its GPUs; what a GPU cannot promise is refused, and names the GPU."""
     both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--compute", "30",
                      "--compute-max", "100")
     second = _alone(node, "second", 1, "--compute", "70", "--compute-max", "100")

@@ -1,4 +1,4 @@
-"""Containers of real engines have their shares of a simulated card's time, as their environment asks: by the
+"""Containers of real engines have their shares of a simulated GPU's time, as their environment asks: by the
 accounting of its engines. Cases by name: ENGINE-CASE."""
 import threading
 
@@ -8,7 +8,7 @@ from slices_test import expect, main
 
 
 class Fed:
-    """A container that keeps a queue of the card full."""
+    """A container that keeps a queue of the GPU full."""
 
     def __init__(self, test, name, **env):
         self.test, self.name = test, name

@@ -1,5 +1,5 @@
 """Channel groups of one container that come and go: its slice is the others' that are left. By the simulated
-card's own accounting. Cases by name, see tests/lib/cgpu_test.py."""
+GPU's own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import cgpu_test as t
 import compute_test
 import isolation

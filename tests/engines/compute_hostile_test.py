@@ -1,5 +1,5 @@
-"""Adversaries of compute shares: containers that want more of a simulated card than their share, beside a
-neighbour that keeps a queue full and does nothing else. By the accounting of the card's engines the one gets no
+"""Adversaries of compute shares: containers that want more of a simulated GPU than their share, beside a
+neighbour that keeps a queue full and does nothing else. By the accounting of the GPU's engines the one gets no
 more than its share and the other no less. Cases by name, see tests/lib/cgpu_test.py.
 
 Shares by slices are asserted closely, duty cycles loosely, for the reasons in compute_test.py."""
@@ -95,7 +95,7 @@ def hammers(node, _):
 
 
 def resubmits(node, _):
-    """Has the card's list of groups submitted all the time, which ends everybody's turn."""
+    """Has the GPU's list of groups submitted all the time, which ends everybody's turn."""
     _hammered(node, "schedule", 6)
 
 
@@ -283,7 +283,7 @@ def _stop_while_suspended(node, member):
 
 
 def shim_stopped(node, _):
-    """A shim that does nothing any more leaves its own container off the card; no other waits for it."""
+    """A shim that does nothing any more leaves its own container off the GPU; no other waits for it."""
     one, good = Member(node, "one", "--compute", "20").feed(), Member(node, "good", "--compute", "60").feed()
     _stop_while_suspended(node, one)
     (got, share), _ = Look(node, one, good).until(2000)
@@ -296,7 +296,7 @@ def shim_stopped(node, _):
 
 
 def shim_killed(node, _):
-    """A container whose shim dies while it is suspended ends, and leaves nothing on the card."""
+    """A container whose shim dies while it is suspended ends, and leaves nothing on the GPU."""
     one, good = Member(node, "one", "--compute", "20").feed(), Member(node, "good", "--compute", "60").feed()
     _stop_while_suspended(node, one)
     os.kill(one.shim, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """A property test of compute shares through the whole path: containers come and go, work and rest, change
-what they ask for, are killed; the card's policy changes, cgpud dies and comes back, shims are upgraded and
-stopped. After each step those that work get, by the card's accounting, what a model says; what the model says
+what they ask for, are killed; the GPU's policy changes, cgpud dies and comes back, shims are upgraded and
+stopped. After each step those that work get, by the GPU's accounting, what a model says; what the model says
 cannot be promised is refused.
 
   compute_model_test.py random [STEPS [SEED]]   40 steps, another seed each time
@@ -25,7 +25,7 @@ WINDOW_MS = 300
 
 
 def honours(policy, request, others):
-    """Whether a card of this policy can promise it, beside what it has promised to others."""
+    """Whether a GPU of this policy can promise it, beside what it has promised to others."""
     if (request["weight"] or 1) > 1 and policy != "weight":
         return False
     if policy not in ("soft", "fixed"):
@@ -34,7 +34,7 @@ def honours(policy, request, others):
 
 
 def part(policy, request, all_of_them):
-    """By which those that have work share the card."""
+    """By which those that have work share the GPU."""
     if policy == "weight":
         return request["weight"] or 1
     if policy == "preempt":
@@ -177,7 +177,7 @@ class World:
     # Comparison with the GPU.
 
     def compare(self):
-        """Now or soon. A duty cycle is the clock's, not the card's, and not looked at closely."""
+        """Now or soon. A duty cycle is the clock's, not the GPU's, and not looked at closely."""
         entries = [one for one in self.members.values() if one["works"]]
         if not self.up or not entries:
             return

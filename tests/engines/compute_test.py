@@ -1,7 +1,7 @@
-"""Compute shares: what containers get of a simulated card, by its engines' own accounting, while cgpud holds
-them to the card's policy. Cases by name, see tests/lib/cgpu_test.py.
+"""Compute shares: what containers get of a simulated GPU, by its engines' own accounting, while cgpud holds
+them to the GPU's policy. Cases by name, see tests/lib/cgpu_test.py.
 
-Slices hold in the card's own time, however late anybody is: shares by them are asserted closely. A
+Slices hold in the GPU's own time, however late anybody is: shares by them are asserted closely. A
 duty cycle is the shim's, by the machine's clock: on a busy machine it comes to less, and how much less
 is asserted loosely here, and measured by `make bench-share-error`."""
 import json
@@ -27,7 +27,7 @@ def _groups(node, card=0):
 
 class Member:
     """A container that keeps a queue full of kernels of so many microseconds: 64 of them, so that the
-    card has work from it also while the machine does not let it run for a second."""
+    GPU has work from it also while the machine does not let it run for a second."""
 
     def __init__(self, node, name, *flags, kernel=20000, words=(), plain=False):
         self.node, self.name = node, name
@@ -209,7 +209,7 @@ def chosen(node, _):
 
 
 def fixed(node, _):
-    """A percentage and never more, also while nobody else wants the card."""
+    """A percentage and never more, also while nobody else wants the GPU."""
     one = Member(node, "thirty", "--compute", "30").feed()
     t.wait_for(lambda: one.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
     alone = of_card(node, one)
@@ -374,7 +374,7 @@ def waiting(node, daemon):
     waiter = Member.__new__(Member)
     waiter.node, waiter.process = node, log
     (waiter.shim,) = {group["pid"] for group in _groups(node)} - {full.shim}
-    # A kernel for each turn of 3 ms would be a quarter of the card.
+    # A kernel for each turn of 3 ms would be a quarter of the GPU.
     t.wait_for(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part")
     t.check(full.slice_us() < 2000, "by what? %s" % _groups(node))
     daemon.stop(signal.SIGKILL)  # what was found holds
@@ -395,7 +395,7 @@ SET_INTERLEAVE_LEVEL, NOT_SUPPORTED = 0xa06c0107, 0x56
 
 def waits(node, member, count=100):
     """How long each of so many launches waited for its turn, less the switch to it: in microseconds
-    of the card's own time, in which slices hold however late anybody is."""
+    of the GPU's own time, in which slices hold however late anybody is."""
     known = node.books(starts_from=0)["gpus"][0]["starts"]
     first = known[-1]["number"] + 1 if known else 0
     for _ in range(count):
@@ -404,7 +404,7 @@ def waits(node, member, count=100):
     key = member.group()["key"]
     starts = [start for start in node.books(starts_from=first)["gpus"][0]["starts"]
               if start["group"] == key]
-    # A launch that comes before the card has left the one before is no start.
+    # A launch that comes before the GPU has left the one before is no start.
     t.check(len(starts) >= count // 2, "%d starts were recorded" % len(starts))
     return [(start["start_ns"] - start["visible_ns"]) / 1000 - SWITCH_US * start["switched"]
             for start in starts]
@@ -472,7 +472,7 @@ def priority(node, daemon):
     t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 3000),
           lambda: "it has priority still: %s" % _groups(node))
     t.wait_for(lambda: not _helpers(), "the helper is still there")
-    # A card that knows no levels: longer slices are all that it gets.
+    # A GPU that knows no levels: longer slices are all that it gets.
     node.fault("--status", NOT_SUPPORTED, control=SET_INTERLEAVE_LEVEL, count=1000)
     t.command(t.CGPU, "set", "urgent", "--priority", "high")
     t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 32400),
@@ -521,7 +521,7 @@ def top(node, _):
     t.wait_for(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))
 
     def look(count=1):
-        """The last of so many looks: by name, and the card's own."""
+        """The last of so many looks: by name, and the GPU's own."""
         out = t.command(t.CGPU, "top", "--node", node.name, "--json", "-n", str(count), "-d", "0.5")
         (card,) = json.loads(out.splitlines()[-1])
         return {one["name"]: one for one in card["containers"]}, card

@@ -1,4 +1,4 @@
-"""cgpu-burn by CUDA, by way of the simulated node's own libcuda (sim/cuda): what it does on the card is
+"""cgpu-burn by CUDA, by way of the simulated node's own libcuda (sim/cuda): what it does on the GPU is
 what it says, and a slice's shares and memory hold for it. Cases by name, see tests/lib/cgpu_test.py."""
 import ctypes.util
 import json
@@ -51,7 +51,7 @@ def counted(node, _):
 
 
 class Burning:
-    """A container that always wants the card."""
+    """A container that always wants the GPU."""
 
     def __init__(self, node, name, *flags):
         before = {group["pid"] for group in _groups(node)}
@@ -63,7 +63,7 @@ class Burning:
 
 
 def weights(node, _):
-    """The card is shared out by weight, as it is among programs that make the driver's calls."""
+    """The GPU is shared out by weight, as it is among programs that make the driver's calls."""
     three = Burning(node, "three", "--weight", "3")
     one = Burning(node, "one", "--weight", "1")
     t.wait_for(lambda: sorted(group["timeslice_us"] for group in _groups(node)) == [1500, 4500],
@@ -88,7 +88,7 @@ def memory(node, _):
 def wrong(node, _):
     """A load that cannot be is refused in a sentence with a hint."""
     on_node = [t.CGPU, "sim", "exec", "--name", node.name, "--"]
-    cases = [([], ENVIRONMENT, ("--cuda",), "cuInit: there is no card (CUDA_ERROR_NO_DEVICE"),
+    cases = [([], ENVIRONMENT, ("--cuda",), "cuInit: there is no GPU (CUDA_ERROR_NO_DEVICE"),
              (on_node, ENVIRONMENT, ("--cuda", "--rigid"), "CUDA has no kernels that a GPU cannot"),
              (on_node, ENVIRONMENT, ("--cuda", "--gpu", "1"), "there is no GPU 1; there are 1"),
              (on_node, ENVIRONMENT, ("--steps", "5"), "for CUDA's kernels, and this is a simulated")]

@@ -211,7 +211,7 @@ def _files(out):
 
 def inside(test):
     """From inside, nothing is reached of what is outside: no descriptor is left open by those who made
-    the container, no socket of cgpu's, no other process, no other card."""
+    the container, no socket of cgpu's, no other process, no other GPU."""
     bundles = isinstance(test.engine, Runc)
     look = ["sh", "-c", "ls -l /proc/1/fd /proc/self/fd"]
     there = {}
@@ -293,7 +293,7 @@ def widen(test):
 
 def accidents(test):
     """The kernel ends a process, or all of a container, for the machine's memory; an engine kills a
-    container in a slow call. Its card memory is given back, its neighbour notices nothing."""
+    container in a slow call. Its GPU memory is given back, its neighbour notices nothing."""
     memory, card = 64, 128  # MiB
     wants = {"env": SLICE, "memory": memory * t.MIB}
     with _neighbour(test) as neighbour:

@@ -65,7 +65,7 @@ def limit(row):
 
 def check_nothing_left(test):
     """Once no container is left: no memory, no client, no shim, no file of a container's (those of a shim
-    that was killed go with the next look); and cgpud gives the whole card."""
+    that was killed go with the next look); and cgpud gives the whole GPU."""
     test.node.wait_used(0, "after the containers")
     t.wait_for(lambda: not shims(), lambda: "shims are left: %s" % isolation.processes())
     test.run(0, "allocated 16000 MiB", "whole", ["rmtool", "alloc", "16000", "--page", "big"],
@@ -146,7 +146,7 @@ def execs(test):
 # Creation.
 
 def _eight(test):
-    """Eight at the same time on a card that has room for five."""
+    """Eight at the same time on a GPU that has room for five."""
     def make(number):
         return test.engine.run("many%d" % number, hold(2900), detach=True, env=slice_of(3000))
 
@@ -184,7 +184,7 @@ def _one_name(test):
 
 
 def creations(test):
-    """Containers made at the same time never get more than the card has, and one name that is made,
+    """Containers made at the same time never get more than the GPU has, and one name that is made,
     started, killed and removed at the same time leaves no share behind."""
     _eight(test)
     check_nothing_left(test)
@@ -522,7 +522,7 @@ def sets(test):
 
 
 def _sums(test, name):
-    """Two that want the same part of a card at once: one gets it."""
+    """Two that want the same part of a GPU at once: one gets it."""
     start(test, "other", ["sleep", "100000"], 1000)
     other = row_of(test, "other")["id"]
     for _ in range(8):

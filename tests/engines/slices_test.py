@@ -1,4 +1,4 @@
-"""Containers of real engines, each held to its slice of a simulated card: judged by the driver's accounting.
+"""Containers of real engines, each held to its slice of a simulated GPU: judged by the driver's accounting.
 Cases by name: ENGINE-CASE."""
 import functools
 import hashlib
@@ -85,7 +85,7 @@ def limits(test):
 
 
 def sees(test):
-    """Inside there is one card of the size of the slice, and nothing of its neighbour."""
+    """Inside there is one GPU of the size of the slice, and nothing of its neighbour."""
     other = test.node.info()["gpus"][1]
     slice_of = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}}
     out = test.run(0, "", "info", ["rmtool", "info"], **slice_of)
@@ -195,7 +195,7 @@ def no_member(test):
 
 
 def sidecar(test):
-    """Files of a card that are passed to a container without a grant are of no use there. To one that
+    """Files of a GPU that are passed to a container without a grant are of no use there. To one that
     cgpu has nothing to do with they are: so the attack is one."""
     os.makedirs("/run/shared")
     shared = {"mounts": (("/run/shared", "/shared"),)}
@@ -307,7 +307,7 @@ def called():
 
 
 def _check_is_slice(test, name, wants, mib, card):
-    """The container has `mib` of this card, and sees no other."""
+    """The container has `mib` of this GPU, and sees no other."""
     gpu = test.node.info()["gpus"][card]
     out = test.run(0, "", name, ["rmtool", "info"], **wants)
     t.check(re.findall(r"(\d+)MiB total", out) == [str(mib)] and gpu["uuid"] in out,
@@ -405,7 +405,7 @@ CALLED = ["nvidia-cdi-hook " + words for words in (HOOKS[0], HOOKS[2])]
 
 
 def cdi_flag(test):
-    """podman run --device nvidia.com/gpu=1: a slice of card 1, and nothing past it, with the libraries
+    """podman run --device nvidia.com/gpu=1: a slice of GPU 1, and nothing past it, with the libraries
     of the specification."""
     os.makedirs("/etc/cdi", exist_ok=True)
     with open("/etc/cdi/nvidia.json", "w", encoding="utf-8") as file:
@@ -423,7 +423,7 @@ def cdi_flag(test):
 
 def nvidia_first(test):
     """Behind NVIDIA's runtime, which has changed the configuration: in its CDI mode a slice of the
-    cards that it put in; with the hook of its other mode, or one that is not known, refused."""
+    GPUs that it put in; with the hook of its other mode, or one that is not known, refused."""
     spec_of_node = _cdi(test, HOOKS)
     (card,) = [device for device in spec_of_node["devices"] if device["name"] == "1"]
     mounts = spec_of_node["containerEdits"]["mounts"] + card["containerEdits"]["mounts"]
@@ -460,7 +460,7 @@ def ctr_gpus(test):
 
 
 def mixed(test):
-    """Alibaba Cloud's rule: what only NVIDIA's variable names is whole; a card somebody has a part of
+    """Alibaba Cloud's rule: what only NVIDIA's variable names is whole; a GPU somebody has a part of
     cannot be."""
     both = {"env": {"CGPU_MEM": "1000MiB", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1",
                     "NVIDIA_VISIBLE_DEVICES": "0,1"}}
@@ -475,7 +475,7 @@ def mixed(test):
 
 
 def share(test):
-    """A node that shares without limits: containers see whole cards, their parts are only counted."""
+    """A node that shares without limits: containers see whole GPUs, their parts are only counted."""
     test.daemon.stop()
     test.daemon = start_cgpud(test.node, test.engine.plain, "mode: share\n")
     first = test.engine.talk("first", ["rmtool", "hold", "2000", "--page", "big"],
@@ -501,7 +501,7 @@ def share(test):
 
 
 def disabled(test):
-    """CGPU_DISABLE: whole cards if somebody gives them, as for any container that asks for no slice;
+    """CGPU_DISABLE: whole GPUs if somebody gives them, as for any container that asks for no slice;
     a node that refuses those refuses this one."""
     def edit(spec):
         spec["mounts"] += [{"source": os.path.dirname(file["path"]), "options": ["rbind", "rw"],

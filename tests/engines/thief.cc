@@ -1,4 +1,4 @@
-// thief PID MIB: goes for card memory with the GPU files of another process that it may trace, as
+// thief PID MIB: goes for GPU memory with the GPU files of another process that it may trace, as
 // one of a container whose namespaces are shared: with descriptors that it takes (pidfd_getfd),
 // with the files behind them that it opens again, and with those of the other's root. Talks as an
 // attack of tests/adversary does.
@@ -21,10 +21,10 @@ constexpr int kMost = 64;  // descriptors that are looked at
 
 struct Files {
   int ctl = -1;
-  int card = -1;
+  int gpu = -1;
 };
 
-bool NamesCard(const std::string& path) {
+bool NamesGpu(const std::string& path) {
   const std::size_t at = path.rfind("/nvidia");
   return at != std::string::npos && path.find_first_not_of("0123456789", at + 7) == path.npos &&
          at + 7 < path.size();
@@ -33,8 +33,8 @@ bool NamesCard(const std::string& path) {
 void Keep(const std::string& path, int file, Files& files) {
   if (path.ends_with("/nvidiactl") && files.ctl < 0) {
     files.ctl = file;
-  } else if (NamesCard(path) && files.card < 0) {
-    files.card = file;
+  } else if (NamesGpu(path) && files.gpu < 0) {
+    files.gpu = file;
   }
 }
 
@@ -48,7 +48,7 @@ std::string TargetOf(const std::string& link) {
 std::uint64_t Use(const Files& files, std::uint64_t mib, const Issue& issue) {
   Client client;
   client.ctl = files.ctl;
-  client.card = files.card;
+  client.gpu = files.gpu;
   client.issue = issue;
   rm::NVOS21_PARAMETERS alloc{};
   alloc.hClass = rm::NV01_ROOT_CLIENT;
@@ -65,7 +65,7 @@ void Try(const char* how, const Files& files, std::uint64_t mib) {
   for (const Issue& issue : {Issue(Plainly), Issue(Wrapped)}) {
     got += files.ctl >= 0 ? Use(files, mib, issue) : 0;
   }
-  Say("%s: files %d, got %lu MiB", how, (files.ctl >= 0 ? 1 : 0) + (files.card >= 0 ? 1 : 0), got);
+  Say("%s: files %d, got %lu MiB", how, (files.ctl >= 0 ? 1 : 0) + (files.gpu >= 0 ? 1 : 0), got);
 }
 
 int Steal(const std::string& pid, std::uint64_t mib) {
@@ -80,7 +80,7 @@ int Steal(const std::string& pid, std::uint64_t mib) {
   for (int number = 0; number < kMost; ++number) {
     const std::string link = folder + "/fd/" + std::to_string(number);
     const std::string target = TargetOf(link);
-    if (!target.ends_with("/nvidiactl") && !NamesCard(target)) {
+    if (!target.ends_with("/nvidiactl") && !NamesGpu(target)) {
       continue;
     }
     Keep(target, static_cast<int>(syscall(SYS_pidfd_getfd, process, number, 0)), taken);

@@ -175,7 +175,7 @@ def refused(node, daemon):
 
 
 def sums(node, _):
-    """Root's grants and users' on one card add up."""
+    """Root's grants and users' on one GPU add up."""
     roots = node.run([RMTOOL, "hold", "9216", "--page", "big"], mem="9GiB")
     roots.expect("holding 9216 MiB")
     expect(call("--mem", "8GiB", "--", "true"), 125, "free")

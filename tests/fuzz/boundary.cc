@@ -87,7 +87,7 @@ cgpu::boundary::File TakeFile(Input& input) {
   cgpu::boundary::File file;
   file.kind = static_cast<cgpu::boundary::FileKind>(bits % 3);
   file.minor = (bits >> 2) % 5;
-  file.granted = file.kind != cgpu::boundary::FileKind::kCard || file.minor == 0 || file.minor == 3;
+  file.granted = file.kind != cgpu::boundary::FileKind::kGpu || file.minor == 0 || file.minor == 3;
   return file;
 }
 
@@ -145,8 +145,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       ledger);
   for (int calls = 0; calls < kMostCalls && !input.empty(); ++calls) {
     RunCall(input, abi, boundary);
-    for (cgpu::ledger::Card card = 0; card < ledger.Cards(); ++card) {
-      Require(ledger.Used(card) + ledger.Reserved(card) <= kLimits[card],
+    for (cgpu::ledger::Gpu gpu = 0; gpu < ledger.Gpus(); ++gpu) {
+      Require(ledger.Used(gpu) + ledger.Reserved(gpu) <= kLimits[gpu],
               "never more is charged than the limit");
     }
   }

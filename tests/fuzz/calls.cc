@@ -3,10 +3,10 @@
 // are right and handles that are not, on every driver branch. Up to three calls are under way at
 // once, where the shim would let them.
 //
-// After every step: no card has more charged and reserved than its limit, nor has the driver handed
+// After every step: no GPU has more charged and reserved than its limit, nor has the driver handed
 // out more than that; with no call under way the ledger says what the driver says. Every byte is
 // read once; what the driver follows leads into our copies; answers are as long as the questions,
-// have the tenant's pointers back, and tell of no other card, process or of the whole card.
+// have the tenant's pointers back, and tell of no other GPU, process or of the whole GPU.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -80,7 +80,7 @@ void Tenant::AllocSomething() {
   }
 }
 
-// Returns attributes of memory, most of it on the card, in pages of any size.
+// Returns attributes of memory, most of it on the GPU, in pages of any size.
 std::uint32_t Tenant::Attributes() {
   const std::uint32_t attr = U32();
   return attr % 8 == 0 ? attr : rm::NVOS32_ATTR_LOCATION.Set(attr, rm::NVOS32_ATTR_LOCATION_VIDMEM);
@@ -238,8 +238,8 @@ void Tenant::Ask() {
       break;
     }
     case 2: {
-      const std::vector<rm::nv_ioctl_card_info_t> cards(1 + U8() % 32);
-      Issue(rm::NV_ESC_CARD_INFO, cards.data(), cards.size() * sizeof(cards[0]));
+      const std::vector<rm::nv_ioctl_card_info_t> gpus(1 + U8() % 32);
+      Issue(rm::NV_ESC_CARD_INFO, gpus.data(), gpus.size() * sizeof(gpus[0]));
       break;
     }
     default: {
@@ -274,10 +274,10 @@ void Tenant::AnyControl() {
 void Tenant::Otherwise() {
   const std::uint8_t what = U8();
   if (what % 4 == 0) {
-    const auto card = static_cast<ledger::Card>(what / 4 % 2);
-    ceiling_[card] = std::max(ceiling_[card], ledger_.Used(card) + ledger_.Reserved(card));
-    Require(ledger_.SetLimit(card, U8() * 4 * kMib).ok(), "a limit can be set");
-    ceiling_[card] = std::max(ledger_.Limit(card), ledger_.Used(card) + ledger_.Reserved(card));
+    const auto gpu = static_cast<ledger::Gpu>(what / 4 % 2);
+    ceiling_[gpu] = std::max(ceiling_[gpu], ledger_.Used(gpu) + ledger_.Reserved(gpu));
+    Require(ledger_.SetLimit(gpu, U8() * 4 * kMib).ok(), "a limit can be set");
+    ceiling_[gpu] = std::max(ledger_.Limit(gpu), ledger_.Used(gpu) + ledger_.Reserved(gpu));
   } else if (what % 4 == 1) {
     // A call keeps open the files that it is made on and that it names.
     const std::uint64_t file = kFirstFile + what / 4 % 3;

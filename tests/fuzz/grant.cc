@@ -1,5 +1,5 @@
 // The words of a command line and of a container's environment, up to the grant they come to. For
-// every input: no grant is larger than what its cards have left, and each error says something.
+// every input: no grant is larger than what its GPUs have left, and each error says something.
 #include "grant/grant.h"
 
 #include <map>
@@ -29,34 +29,34 @@ constexpr const char* kNames[] = {"ALIYUN_COM_GPU_MEM_CONTAINER",
                                   "CGPU_PRIORITY",
                                   "CGPU_DISABLE"};
 
-std::vector<cgpu::Card> Cards() {
-  std::vector<cgpu::Card> cards(3);
-  for (unsigned i = 0; i < cards.size(); ++i) {
-    cards[i].uuid = "GPU-0000000" + std::to_string(i) + "-0000-0000-0000-000000000000";
-    cards[i].index = i;
-    cards[i].memory_bytes = (i == 2 ? 15360 : 16160) * kMib;
+std::vector<cgpu::Gpu> Gpus() {
+  std::vector<cgpu::Gpu> gpus(3);
+  for (unsigned i = 0; i < gpus.size(); ++i) {
+    gpus[i].uuid = "GPU-0000000" + std::to_string(i) + "-0000-0000-0000-000000000000";
+    gpus[i].index = i;
+    gpus[i].memory_bytes = (i == 2 ? 15360 : 16160) * kMib;
   }
-  return cards;
+  return gpus;
 }
 
 void CheckGrant(const cgpu::ResourceRequest& request) {
-  const std::vector<cgpu::Card> cards = Cards();
-  const std::vector<cgpu::CardUse> uses = {{0, 0, 1}, {8000 * kMib, 3, 4}, {15360 * kMib, 20, 20}};
-  const auto grant = cgpu::MakeGrant(request, cards, uses);
+  const std::vector<cgpu::Gpu> gpus = Gpus();
+  const std::vector<cgpu::GpuUse> uses = {{0, 0, 1}, {8000 * kMib, 3, 4}, {15360 * kMib, 20, 20}};
+  const auto grant = cgpu::MakeGrant(request, gpus, uses);
   if (!grant.ok()) {
     Require(!grant.error().what.empty(), "an error has a sentence");
     return;
   }
-  Require(!grant.value().cards.empty(), "a grant has cards");
-  std::vector<bool> seen(cards.size());
-  for (const cgpu::CardGrant& card : grant.value().cards) {
-    const std::size_t index = card.card.index;
-    Require(!seen[index], "a card is granted once");
+  Require(!grant.value().gpus.empty(), "a grant has GPUs");
+  std::vector<bool> seen(gpus.size());
+  for (const cgpu::GpuGrant& gpu : grant.value().gpus) {
+    const std::size_t index = gpu.gpu.index;
+    Require(!seen[index], "a GPU is granted once");
     seen[index] = true;
-    Require(card.limit_bytes > 0, "a grant is not empty");
-    const cgpu::CardUse& use = uses[index];
-    Require(card.limit_bytes <= cards[index].memory_bytes - use.bytes, "a grant fits");
-    Require(use.slices < use.max_inst, "a card has no more slices than it may have");
+    Require(gpu.limit_bytes > 0, "a grant is not empty");
+    const cgpu::GpuUse& use = uses[index];
+    Require(gpu.limit_bytes <= gpus[index].memory_bytes - use.bytes, "a grant fits");
+    Require(use.slices < use.max_inst, "a GPU has no more slices than it may have");
   }
 }
 

@@ -19,7 +19,7 @@
 namespace cgpu::fuzz {
 namespace {
 
-constexpr std::uint64_t kCardBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kGpuBytes = std::uint64_t{1} << 40;
 
 template <class T>
 T Load(const std::byte* from) {
@@ -49,7 +49,7 @@ bool IsClient(std::uint32_t cls) {
   return cls == rm::NV01_ROOT || cls == rm::NV01_ROOT_NON_PRIV || cls == rm::NV01_ROOT_CLIENT;
 }
 
-bool IsCardMemory(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
+bool IsGpuMemory(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
   return (flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) == 0 &&
          rm::NVOS32_ATTR2_USE_EGM.Get(attr2) == 0 &&
          rm::NVOS32_ATTR_LOCATION.Get(attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
@@ -100,7 +100,7 @@ PlainDriver::Handle PlainDriver::Choose(Handle client, Handle wanted) {
   return wanted;
 }
 
-std::uint64_t PlainDriver::Used(std::size_t card) const {
+std::uint64_t PlainDriver::Used(std::size_t gpu) const {
   std::set<std::size_t> live;
   for (const auto& [key, object] : objects_) {
     if (object.block) {
@@ -114,17 +114,17 @@ std::uint64_t PlainDriver::Used(std::size_t card) const {
   }
   std::uint64_t sum = 0;
   for (const std::size_t block : live) {
-    sum += blocks_[block].card == card ? blocks_[block].bytes : 0;
+    sum += blocks_[block].gpu == gpu ? blocks_[block].bytes : 0;
   }
   return sum;
 }
 
-std::uint32_t PlainDriver::Take(std::size_t card, std::uint64_t bytes, Object& object) {
-  if (bytes > kCardBytes - std::min(kCardBytes, Used(card))) {
+std::uint32_t PlainDriver::Take(std::size_t gpu, std::uint64_t bytes, Object& object) {
+  if (bytes > kGpuBytes - std::min(kGpuBytes, Used(gpu))) {
     return rm::NV_ERR_NO_MEMORY;
   }
   object.block = blocks_.size();
-  blocks_.push_back({card, bytes});
+  blocks_.push_back({gpu, bytes});
   return rm::NV_OK;
 }
 
@@ -150,7 +150,7 @@ void PlainDriver::Execute(std::uint32_t nr, std::byte* image, std::size_t size,
       break;
     }
     case rm::NV_ESC_CARD_INFO:
-      CardList(image, size);
+      GpuList(image, size);
       return;
     default:
       Touch(image, size);
@@ -161,15 +161,15 @@ void PlainDriver::Execute(std::uint32_t nr, std::byte* image, std::size_t size,
   }
 }
 
-// Foreign cards among the granted ones, in every second place.
-void PlainDriver::CardList(std::byte* image, std::size_t size) const {
+// Foreign GPUs among the granted ones, in every second place.
+void PlainDriver::GpuList(std::byte* image, std::size_t size) const {
   constexpr std::size_t kEntry = sizeof(rm::nv_ioctl_card_info_t);
   for (std::size_t i = 0; (i + 1) * kEntry <= size; ++i) {
-    rm::nv_ioctl_card_info_t card{};
-    card.valid = 1;
-    card.gpu_id = i % 2 == 0 ? kForeignGpuId : cards_[i / 2 % cards_.size()].gpu_id;
-    card.fb_address = card.gpu_id;
-    Store(image + i * kEntry, card);
+    rm::nv_ioctl_card_info_t gpu{};
+    gpu.valid = 1;
+    gpu.gpu_id = i % 2 == 0 ? kForeignGpuId : gpus_[i / 2 % gpus_.size()].gpu_id;
+    gpu.fb_address = gpu.gpu_id;
+    Store(image + i * kEntry, gpu);
   }
 }
 
@@ -207,7 +207,7 @@ std::uint32_t PlainDriver::Alloc(std::byte* image, std::size_t size) {
     }
     call.hObjectNew = Choose(call.hRoot, call.hObjectNew);
     status = AllocIn(call, params == nullptr ? nullptr : own.data(),
-                     {call.hObjectParent, call.hClass, parent->card, std::nullopt, {}});
+                     {call.hObjectParent, call.hClass, parent->gpu, std::nullopt, {}});
   }
   std::copy_n(own.begin(), length, params);
   Store(image + offsetof(rm::NVOS21_PARAMETERS, hObjectNew), call.hObjectNew);
@@ -228,18 +228,17 @@ std::uint32_t PlainDriver::AllocIn(const rm::NVOS21_PARAMETERS& call, std::byte*
   if (call.hClass == rm::NV01_DEVICE_0) {
     const auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(params)
                                           : rm::NV0080_ALLOC_PARAMETERS{};
-    const auto card = std::find_if(cards_.begin(), cards_.end(), [&](const Card& one) {
-      return one.instance == device.deviceId;
-    });
-    // A card that is not granted has accounting that nobody looks at: it must not come to that.
-    object.card = static_cast<std::size_t>(card - cards_.begin());
+    const auto gpu = std::find_if(gpus_.begin(), gpus_.end(),
+                                  [&](const Gpu& one) { return one.instance == device.deviceId; });
+    // A GPU that is not granted has accounting that nobody looks at: it must not come to that.
+    object.gpu = static_cast<std::size_t>(gpu - gpus_.begin());
   } else if (call.hClass == rm::NV01_MEMORY_LOCAL_USER) {
     auto memory = Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(params);
-    if (!object.card || memory.size == 0) {
+    if (!object.gpu || memory.size == 0) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
     status = Take(
-        *object.card,
+        *object.gpu,
         rm::RoundVidmem({memory.size, memory.attr, memory.attr2, memory.flags, memory.alignment}),
         object);
     memory.size = rm::ReportedVidmemSize(memory.size, memory.attr, memory.attr2);
@@ -248,11 +247,11 @@ std::uint32_t PlainDriver::AllocIn(const rm::NVOS21_PARAMETERS& call, std::byte*
     const bool group = call.hClass == rm::KEPLER_CHANNEL_GROUP_A;
     const bool own =
         group || Find(call.hRoot, call.hObjectParent)->cls != rm::KEPLER_CHANNEL_GROUP_A;
-    if (!object.card) {
+    if (!object.gpu) {
       return rm::NV_ERR_INVALID_OBJECT_PARENT;
     }
     if (own) {
-      status = Take(*object.card, cards_.at(*object.card).context_bytes, object);
+      status = Take(*object.gpu, gpus_.at(*object.gpu).context_bytes, object);
     }
     if (params != nullptr && group) {
       depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(params).hVASpace);
@@ -262,17 +261,17 @@ std::uint32_t PlainDriver::AllocIn(const rm::NVOS21_PARAMETERS& call, std::byte*
       depends_on(channel.hContextShare);
     }
   } else if (call.hClass == rm::FERMI_VASPACE_A) {
-    if (!object.card) {
+    if (!object.gpu) {
       return rm::NV_ERR_INVALID_OBJECT_PARENT;
     }
-    status = Take(*object.card, cards_.at(*object.card).space_bytes, object);
+    status = Take(*object.gpu, gpus_.at(*object.gpu).space_bytes, object);
   } else if (call.hClass == rm::NV50_MEMORY_VIRTUAL && params != nullptr) {
     const auto memory = Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(params);
-    if (!object.card || memory.size == 0) {
+    if (!object.gpu || memory.size == 0) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
     depends_on(memory.hVASpace);
-    status = Take(*object.card, TablesOf(memory.size, memory.flags, memory.attr), object);
+    status = Take(*object.gpu, TablesOf(memory.size, memory.flags, memory.attr), object);
   } else if (call.hClass == rm::FERMI_CONTEXT_SHARE_A && params != nullptr) {
     depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(params).hVASpace);
   }
@@ -284,8 +283,8 @@ std::uint32_t PlainDriver::AllocIn(const rm::NVOS21_PARAMETERS& call, std::byte*
 
 std::uint32_t PlainDriver::VidHeap(std::byte* image) {
   auto call = Load<rm::NVOS32_PARAMETERS>(image);
-  call.total = kCardBytes;
-  call.free = kCardBytes;
+  call.total = kGpuBytes;
+  call.free = kGpuBytes;
   std::uint32_t status = rm::NV_OK;
   if (call.function == rm::NVOS32_FUNCTION_FREE) {
     status = Free(call.hRoot, call.data.Free.hMemory) ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
@@ -296,29 +295,29 @@ std::uint32_t PlainDriver::VidHeap(std::byte* image) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
     alloc.hMemory = Choose(call.hRoot, alloc.hMemory);
-    Object object{call.hObjectParent, rm::NV01_MEMORY_SYSTEM, parent->card, std::nullopt, {}};
+    Object object{call.hObjectParent, rm::NV01_MEMORY_SYSTEM, parent->gpu, std::nullopt, {}};
     if (Find(call.hRoot, alloc.hMemory) != nullptr) {
       return rm::NV_ERR_INSERT_DUPLICATE_NAME;
     }
-    if (IsCardMemory(alloc.flags, alloc.attr, alloc.attr2)) {
-      if (!object.card) {
+    if (IsGpuMemory(alloc.flags, alloc.attr, alloc.attr2)) {
+      if (!object.gpu) {
         return rm::NV_ERR_INVALID_OBJECT_PARENT;
       }
       object.cls = rm::NV01_MEMORY_LOCAL_USER;
       status =
-          Take(*object.card,
+          Take(*object.gpu,
                rm::RoundVidmem({alloc.size, alloc.attr, alloc.attr2, alloc.flags, alloc.alignment}),
                object);
       alloc.size = rm::ReportedVidmemSize(alloc.size, alloc.attr, alloc.attr2);
     } else if ((alloc.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0) {
-      if (!object.card) {
+      if (!object.gpu) {
         return rm::NV_ERR_INVALID_OBJECT_PARENT;
       }
       object.cls = rm::NV50_MEMORY_VIRTUAL;
       if (call.hVASpace != 0 && Find(call.hRoot, call.hVASpace) != nullptr) {
         object.depends_on.push_back(call.hVASpace);
       }
-      status = Take(*object.card, TablesOf(alloc.size, alloc.flags, alloc.attr), object);
+      status = Take(*object.gpu, TablesOf(alloc.size, alloc.flags, alloc.attr), object);
     }
     if (status == rm::NV_OK) {
       objects_[{call.hRoot, alloc.hMemory}] = object;
@@ -338,7 +337,7 @@ std::uint32_t PlainDriver::Copy(Handle client, Handle parent, Handle& handle, Ob
     return rm::NV_ERR_INSERT_DUPLICATE_NAME;
   }
   source.parent = parent;
-  source.card = above->card ? above->card : source.card;
+  source.gpu = above->gpu ? above->gpu : source.gpu;
   source.depends_on.clear();
   objects_[{client, handle}] = std::move(source);
   return rm::NV_OK;
@@ -398,7 +397,7 @@ std::uint32_t PlainDriver::Control(std::byte* image, std::uint64_t file) {
   }
 }
 
-// Answers with what would tell of other cards, other containers and the whole of this card.
+// Answers with what would tell of other GPUs, other containers and the whole of this GPU.
 void PlainDriver::Answer(std::uint32_t command, std::byte* params, std::size_t size) {
   const auto fill = [&](std::byte* list, std::size_t count, std::size_t stride, std::uint32_t a,
                         std::uint32_t b) {
@@ -409,10 +408,10 @@ void PlainDriver::Answer(std::uint32_t command, std::byte* params, std::size_t s
   switch (command) {
     case rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS:
     case rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS:
-      fill(params, size / 4, 4, kForeignGpuId, cards_[0].gpu_id);
+      fill(params, size / 4, 4, kForeignGpuId, gpus_[0].gpu_id);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS:
-      fill(params + 4, (size - 4) / 12, 12, kForeignGpuId, cards_[0].gpu_id);
+      fill(params + 4, (size - 4) / 12, 12, kForeignGpuId, gpus_[0].gpu_id);
       Store(params, static_cast<std::uint32_t>((size - 4) / 12));
       break;
     case rm::NV2080_CTRL_CMD_GPU_GET_PIDS:
@@ -424,13 +423,13 @@ void PlainDriver::Answer(std::uint32_t command, std::byte* params, std::size_t s
       std::byte* entries = Follow(list.fbInfoList);
       Touch(entries, list.fbInfoListSize * sizeof(rm::NV2080_CTRL_FB_INFO));
       if (entries != nullptr) {
-        fill(entries + 4, list.fbInfoListSize, 8, kWholeCardKib, kWholeCardKib);
+        fill(entries + 4, list.fbInfoListSize, 8, kWholeGpuKib, kWholeGpuKib);
       }
       break;
     }
     case rm::NV2080_CTRL_CMD_FB_GET_INFO_V2:
       fill(params + 8, std::min<std::size_t>(Load<std::uint32_t>(params), (size - 4) / 8), 8,
-           kWholeCardKib, kWholeCardKib);
+           kWholeGpuKib, kWholeGpuKib);
       break;
     default:
       break;

@@ -20,16 +20,16 @@
 
 namespace cgpu::fuzz {
 
-// In every list of cards that the driver gives; no container has it.
+// In every list of GPUs that the driver gives; no container has it.
 inline constexpr std::uint32_t kForeignGpuId = 0x5eed0200;
 inline constexpr std::uint32_t kForeignInstance = 1;
 inline constexpr std::uint32_t kForeignPid = 0x00feed01;
-inline constexpr std::uint32_t kWholeCardKib = 0x7eed0000;
+inline constexpr std::uint32_t kWholeGpuKib = 0x7eed0000;
 
 class PlainDriver {
  public:
   using Handle = std::uint32_t;
-  struct Card {
+  struct Gpu {
     std::uint32_t instance = 0;
     std::uint32_t gpu_id = 0;
     std::uint64_t context_bytes = 0;
@@ -38,13 +38,13 @@ class PlainDriver {
   struct Object {
     Handle parent = 0;
     std::uint32_t cls = 0;
-    std::optional<std::size_t> card;
+    std::optional<std::size_t> gpu;
     std::optional<std::size_t> block;
     std::vector<Handle> depends_on;
   };
   using Objects = std::map<std::pair<Handle, Handle>, Object>;  // by client and handle
 
-  PlainDriver(const rm::Abi& abi, std::vector<Card> cards) : abi_(abi), cards_(std::move(cards)) {}
+  PlainDriver(const rm::Abi& abi, std::vector<Gpu> gpus) : abi_(abi), gpus_(std::move(gpus)) {}
 
   // `image` as ioctl gets it, with pointers into this process. `file`: a name for the open file
   // that the call names by descriptor, 0 for none.
@@ -56,11 +56,11 @@ class PlainDriver {
 
   [[nodiscard]] const Objects& objects() const { return objects_; }
   // Counted anew from the objects and exports that exist.
-  [[nodiscard]] std::uint64_t Used(std::size_t card) const;
+  [[nodiscard]] std::uint64_t Used(std::size_t gpu) const;
 
  private:
   struct Block {
-    std::size_t card = 0;
+    std::size_t gpu = 0;
     std::uint64_t bytes = 0;
   };
 
@@ -74,14 +74,14 @@ class PlainDriver {
   std::uint32_t Export(const std::byte* params, Handle client, std::uint64_t file);
   std::uint32_t Import(std::byte* params, Handle client, std::uint64_t file);
   std::uint32_t Copy(Handle client, Handle parent, Handle& handle, Object source);
-  std::uint32_t Take(std::size_t card, std::uint64_t bytes, Object& object);
-  void CardList(std::byte* image, std::size_t size) const;
+  std::uint32_t Take(std::size_t gpu, std::uint64_t bytes, Object& object);
+  void GpuList(std::byte* image, std::size_t size) const;
 
   [[nodiscard]] const Object* Find(Handle client, Handle object) const;
   Handle Choose(Handle client, Handle wanted);
 
   const rm::Abi& abi_;
-  std::vector<Card> cards_;
+  std::vector<Gpu> gpus_;
   Objects objects_;            // a client is an object under its own handle
   std::vector<Block> blocks_;  // never shrinks
   std::map<std::uint64_t, Object> exports_;

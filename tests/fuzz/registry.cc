@@ -2,7 +2,7 @@
 // is accepted is written again as text that means the same.
 #include <string>
 
-#include "host/card_settings.h"
+#include "host/gpu_settings.h"
 #include "host/reservation.h"
 #include "host/saved_settings.h"
 #include "protocol/admin.h"
@@ -51,8 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                  "a reservation is written as read");
       break;
     case 'k':
-      CheckRound(text, cgpu::DecodeCardSettings, cgpu::EncodeCardSettings,
-                 "a card's settings are written as read");
+      CheckRound(text, cgpu::DecodeGpuSettings, cgpu::EncodeGpuSettings,
+                 "a GPU's settings are written as read");
       break;
     case 'p':
       CheckRound(text, cgpu::DecodeSaved, cgpu::EncodeSaved, "saved settings are written as read");
@@ -67,8 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       CheckRound(text, cgpu::DecodeStatus, cgpu::EncodeStatus, "a status is written as read");
       break;
     case 'm':
-      CheckRound(text, cgpu::DecodeCardMemory, cgpu::EncodeCardMemory,
-                 "a card's memory is written as read");
+      CheckRound(text, cgpu::DecodeGpuMemory, cgpu::EncodeGpuMemory,
+                 "a GPU's memory is written as read");
       break;
     case 'u':
       (void)cgpu::DecodeUpgraded(text);

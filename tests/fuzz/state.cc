@@ -1,7 +1,7 @@
 // State that a shim's successor is handed: any bytes, as they are or as records of numbers.
 //
 // For every input: the ledger, the boundary and the log of answered calls take it or refuse it.
-// They hand over again, unchanged, what they have taken. Each card's sum is what its processes pay
+// They hand over again, unchanged, what they have taken. Each GPU's sum is what its processes pay
 // and what only files hold, and when everything is given back nothing is left of it.
 #include "base/state.h"
 
@@ -34,7 +34,7 @@ namespace {
 constexpr StateTag kLedger = 1;
 constexpr StateTag kBoundary = 2;
 constexpr StateTag kReplay = 3;
-constexpr ledger::Card kCards = 2;
+constexpr ledger::Gpu kGpus = 2;
 
 class Successor {
  public:
@@ -52,7 +52,7 @@ class Successor {
   }
 
   ledger::Ledger ledger{{1, 1}, boundary::kContainerQuotas};
-  boundary::Boundary boundary{rm::GetAbi(rm::Branch::k550), std::vector<boundary::CardIds>(kCards),
+  boundary::Boundary boundary{rm::GetAbi(rm::Branch::k550), std::vector<boundary::GpuIds>(kGpus),
                               ledger};
   shim::ReplayLog replay;
 
@@ -86,7 +86,7 @@ class Builder {
       if (part == kLedger) {
         Row(1, {std::uint64_t{1} << 20});  // the next serial number
       }
-      for (ledger::Card card = 0; card < kCards && part != kReplay; ++card) {
+      for (ledger::Gpu gpu = 0; gpu < kGpus && part != kReplay; ++gpu) {
         Row(2, {1, 2, 3});
       }
       while (!input_.empty() && Step()) {
@@ -188,28 +188,28 @@ void Collect(StateReader reader, int depth, Names& names) {
   }
 }
 
-std::uint64_t Paid(const ledger::Ledger& ledger, ledger::Card card) {
+std::uint64_t Paid(const ledger::Ledger& ledger, ledger::Gpu gpu) {
   std::uint64_t paid = 0;
-  for (const auto& [process, usage] : ledger.UsageByProcess(card)) {
+  for (const auto& [process, usage] : ledger.UsageByProcess(gpu)) {
     paid += usage.Paid();
   }
   return paid;
 }
 
 void CheckSums(const ledger::Ledger& ledger, const Names& names) {
-  for (ledger::Card card = 0; card < kCards; ++card) {
+  for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
     std::uint64_t extra = 0;
     for (const auto& [owner, what] : names) {
-      extra += ledger.Extra({owner, what}, card);
+      extra += ledger.Extra({owner, what}, gpu);
     }
     std::uint64_t by_client = 0;
     for (const ledger::ClientInfo& client : ledger.Clients()) {
-      by_client += ledger.UsageOfClient(client.ref, card).Paid();
+      by_client += ledger.UsageOfClient(client.ref, gpu).Paid();
     }
-    Require(by_client + extra == Paid(ledger, card), "processes pay what clients and extras do");
-    Require(Paid(ledger, card) <= ledger.Used(card), "nobody pays for more than there is");
-    Require(ledger.Peak(card) >= ledger.Used(card), "no sum is above its peak");
-    Require(ledger.Reserved(card) == 0, "no call is in flight");
+    Require(by_client + extra == Paid(ledger, gpu), "processes pay what clients and extras do");
+    Require(Paid(ledger, gpu) <= ledger.Used(gpu), "nobody pays for more than there is");
+    Require(ledger.Peak(gpu) >= ledger.Used(gpu), "no sum is above its peak");
+    Require(ledger.Reserved(gpu) == 0, "no call is in flight");
   }
 }
 
@@ -225,9 +225,9 @@ void CloseSpace(boundary::Boundary& boundary, ledger::FileKey key) {
   for (const auto& channel : space.Channels()) {
     space.RemoveChannel(channel);
   }
-  for (ledger::Card card = 0; card < kCards; ++card) {
-    space.RemoveGpu(card);
-    Require(space.Bytes(card) == 0, "a space that has nothing takes nothing");
+  for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
+    space.RemoveGpu(gpu);
+    Require(space.Bytes(gpu) == 0, "a space that has nothing takes nothing");
   }
   boundary.RemoveSpace(key);
 }
@@ -267,8 +267,8 @@ void GiveBack(Successor& successor, const Names& names) {
   for (const auto& [file, index] : names) {
     ledger.Unexport(file, static_cast<std::uint32_t>(index));
   }
-  for (ledger::Card card = 0; card < kCards; ++card) {
-    Require(Paid(ledger, card) == ledger.Used(card), "what no file holds is paid for");
+  for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
+    Require(Paid(ledger, gpu) == ledger.Used(gpu), "what no file holds is paid for");
   }
   boundary::ManagedTracker& managed = successor.boundary.managed();
   for (const boundary::ManagedTracker::Thread thread : managed.Unfinished()) {
@@ -300,13 +300,13 @@ void GiveBack(Successor& successor, const Names& names) {
   }
   successor.boundary.DropGoneClients();
   for (const auto& [owner, what] : names) {
-    for (ledger::Card card = 0; card < kCards; ++card) {
-      ledger.ForceExtra({owner, what}, card, 0);
+    for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
+      ledger.ForceExtra({owner, what}, gpu, 0);
     }
   }
   Require(ledger.Count() == ledger::Counts{}, "nothing is left");
-  for (ledger::Card card = 0; card < kCards; ++card) {
-    Require(ledger.Used(card) == 0 && ledger.Bar1Used(card) == 0, "no byte is left");
+  for (ledger::Gpu gpu = 0; gpu < kGpus; ++gpu) {
+    Require(ledger.Used(gpu) == 0 && ledger.Bar1Used(gpu) == 0, "no byte is left");
   }
 }
 

@@ -72,8 +72,8 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
   Call call;
   const std::uint8_t how = U8();
   const rm::EscapeRow* row = rm::FindEscape(number);
-  call.file.kind = row != nullptr && row->files == rm::EscapeFiles::kCard
-                       ? boundary::FileKind::kCard
+  call.file.kind = row != nullptr && row->files == rm::EscapeFiles::kGpu
+                       ? boundary::FileKind::kGpu
                        : boundary::FileKind::kControl;
   if (how >= 240) {
     call.file.kind = static_cast<boundary::FileKind>(how % 3);
@@ -213,7 +213,7 @@ void Tenant::CheckAnswer(const Call& call) const {
     return false;
   };
   if (call.nr == rm::NV_ESC_CARD_INFO) {
-    Require(!has(call.image, 0, kForeignGpuId), "other cards are not told of");
+    Require(!has(call.image, 0, kForeignGpuId), "other GPUs are not told of");
   }
   if (call.nr != rm::NV_ESC_RM_CONTROL || call.nested.empty()) {
     return;
@@ -223,7 +223,7 @@ void Tenant::CheckAnswer(const Call& call) const {
     case rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS:
     case rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS:
     case rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS:
-      Require(!has(params, 0, kForeignGpuId), "other cards are not told of");
+      Require(!has(params, 0, kForeignGpuId), "other GPUs are not told of");
       break;
     case rm::NV2080_CTRL_CMD_GPU_GET_PIDS:
       Require(!has(params, 12, kForeignPid), "other processes are not told of");
@@ -245,16 +245,16 @@ void Tenant::CheckAnswer(const Call& call) const {
 void Tenant::Check() {
   std::uint32_t clients = 0;
   for (const auto& [key, object] : driver_.objects()) {
-    Require(!object.card || *object.card < kLimits.size(), "only granted cards are used");
+    Require(!object.gpu || *object.gpu < kLimits.size(), "only granted GPUs are used");
     clients += key.first == key.second ? 1 : 0;
   }
-  for (ledger::Card card = 0; card < ledger_.Cards(); ++card) {
-    const std::uint64_t held = ledger_.Used(card) + ledger_.Reserved(card);
-    ceiling_[card] = std::max(ledger_.Limit(card), std::min(ceiling_[card], held));
-    Require(held <= ceiling_[card], "never more is charged than the limit");
-    Require(driver_.Used(card) <= held, "the driver hands out no more than is charged");
+  for (ledger::Gpu gpu = 0; gpu < ledger_.Gpus(); ++gpu) {
+    const std::uint64_t held = ledger_.Used(gpu) + ledger_.Reserved(gpu);
+    ceiling_[gpu] = std::max(ledger_.Limit(gpu), std::min(ceiling_[gpu], held));
+    Require(held <= ceiling_[gpu], "never more is charged than the limit");
+    Require(driver_.Used(gpu) <= held, "the driver hands out no more than is charged");
     if (pending_.empty()) {
-      Require(driver_.Used(card) == ledger_.Used(card), "the ledger says what the driver says");
+      Require(driver_.Used(gpu) == ledger_.Used(gpu), "the ledger says what the driver says");
     }
   }
   if (pending_.empty()) {
@@ -263,7 +263,7 @@ void Tenant::Check() {
       for (const ledger::ObjectInfo& object : ledger_.Objects(client.ref)) {
         const auto found = driver_.objects().find({client.ref.handle, object.ref.handle});
         Require(found != driver_.objects().end(), "the ledger has no object that is gone");
-        Require(object.card == found->second.card, "it lies on the same card");
+        Require(object.gpu == found->second.gpu, "it lies on the same GPU");
       }
     }
   }

@@ -31,12 +31,12 @@ constexpr std::uint32_t kMemories = 4;
 constexpr std::uint32_t kGroup = 0x60;
 constexpr std::uint32_t kChannel = 0x61;
 constexpr std::uint64_t kLimit = 24 * kMib;
-constexpr std::uint32_t kCards = 2;
+constexpr std::uint32_t kGpus = 2;
 constexpr ledger::FileKey kSpace = boundary::Boundary::kFirstSpace;
 
-rm::NvProcessorUuid UuidOf(std::uint32_t card) {
+rm::NvProcessorUuid UuidOf(std::uint32_t gpu) {
   rm::NvProcessorUuid uuid{};
-  uuid.uuid[0] = static_cast<rm::NvU8>(card + 1);
+  uuid.uuid[0] = static_cast<rm::NvU8>(gpu + 1);
   return uuid;
 }
 
@@ -60,13 +60,13 @@ class PlainUvm {
  public:
   static constexpr std::uint64_t kPage = 64 * 1024;
 
-  // Page of each card to the memory it shows; 0: sparse.
+  // Page of each GPU to the memory it shows; 0: sparse.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> pages;
   std::map<std::uint64_t, std::uint64_t> ranges;
   std::set<std::uint32_t> va_spaces;
   std::set<std::uint32_t> alive;  // memories whose handle is not freed
   bool channel = false;
-  std::uint32_t channel_card = 0;
+  std::uint32_t channel_gpu = 0;
   std::pair<std::uint64_t, std::uint64_t> channel_range;
   bool group_alive = true;
 
@@ -74,18 +74,18 @@ class PlainUvm {
     const auto next = ranges.upper_bound(start);
     return next != ranges.begin() && std::prev(next)->first + std::prev(next)->second >= end;
   }
-  void Fill(std::uint32_t card, std::uint64_t start, std::uint64_t end, std::uint32_t memory) {
+  void Fill(std::uint32_t gpu, std::uint64_t start, std::uint64_t end, std::uint32_t memory) {
     for (std::uint64_t at = start / kPage; at * kPage < end; ++at) {
-      pages[{card, at}] = memory;
+      pages[{gpu, at}] = memory;
     }
   }
-  void Clear(std::uint32_t card, std::uint64_t start, std::uint64_t end) {
+  void Clear(std::uint32_t gpu, std::uint64_t start, std::uint64_t end) {
     std::erase_if(pages, [&](const auto& entry) {
       const std::uint64_t at = entry.first.second * kPage;
-      return entry.first.first == card && at >= start && at < end;
+      return entry.first.first == gpu && at >= start && at < end;
     });
   }
-  [[nodiscard]] std::uint64_t Used(std::uint32_t card) const {
+  [[nodiscard]] std::uint64_t Used(std::uint32_t gpu) const {
     std::set<std::pair<unsigned, std::uint64_t>> tables;
     std::set<std::uint32_t> held = alive;
     const auto add = [&](std::uint64_t address) {
@@ -97,17 +97,17 @@ class PlainUvm {
       if (memory != 0) {
         held.insert(memory);
       }
-      if (where.first == card) {
+      if (where.first == gpu) {
         add(where.second * kPage);
       }
     }
-    if (channel && channel_card == card) {
+    if (channel && channel_gpu == gpu) {
       for (std::uint64_t at = channel_range.first; at < channel_range.second; at += kPage) {
         add(at);
       }
     }
-    std::uint64_t bytes = tables.size() * kTable + (va_spaces.contains(card) ? kTable : 0);
-    if (card == 0) {
+    std::uint64_t bytes = tables.size() * kTable + (va_spaces.contains(gpu) ? kTable : 0);
+    if (gpu == 0) {
       bytes += held.size() * kMib + (group_alive || channel ? 2 * kMib : 0);
     }
     return bytes;
@@ -137,17 +137,17 @@ class Course {
   void Run() {
     while (!input_.empty()) {
       Step();
-      for (std::uint32_t card = 0; card < kCards; ++card) {
-        Require(ledger_.Used(card) + ledger_.Reserved(card) <= kLimit, "the limit holds");
-        Require(driver_.Used(card) <= ledger_.Used(card), "all that the driver holds is charged");
+      for (std::uint32_t gpu = 0; gpu < kGpus; ++gpu) {
+        Require(ledger_.Used(gpu) + ledger_.Reserved(gpu) <= kLimit, "the limit holds");
+        Require(driver_.Used(gpu) <= ledger_.Used(gpu), "all that the driver holds is charged");
       }
     }
     boundary_.RemoveSpace(kSpace);
     for (const std::uint32_t object : {0x80U}) {
       (void)ledger_.Free(client_, {object, 0}).ok();
     }
-    for (std::uint32_t card = 0; card < kCards; ++card) {
-      Require(ledger_.Used(card) == 0 && ledger_.Reserved(card) == 0, "nothing is left");
+    for (std::uint32_t gpu = 0; gpu < kGpus; ++gpu) {
+      Require(ledger_.Used(gpu) == 0 && ledger_.Reserved(gpu) == 0, "nothing is left");
     }
   }
 
@@ -160,13 +160,13 @@ class Course {
                            {.parent = {parent, 0},
                             .handle = handle,
                             .cls = cls,
-                            .card = 0,
+                            .gpu = 0,
                             .actual_bytes = bytes})
                 .ok(),
             "the start fits");
   }
 
-  std::uint32_t TakeCard() { return input_.Take<std::uint8_t>() % (kCards + 1); }  // one foreign
+  std::uint32_t TakeGpu() { return input_.Take<std::uint8_t>() % (kGpus + 1); }  // one foreign
   // A range of whole pages, at few places, so that they meet.
   std::pair<std::uint64_t, std::uint64_t> TakeRange() {
     const std::uint64_t start = kBase + input_.Take<std::uint8_t>() % 3 * 512 * kMib +
@@ -243,48 +243,48 @@ class Course {
 
   void Map() {
     const auto [start, end] = TakeRange();
-    const std::uint32_t card = TakeCard();
+    const std::uint32_t gpu = TakeGpu();
     const std::uint32_t memory = kMemory + input_.Take<std::uint8_t>() % (kMemories + 1);
     Bytes bytes(rm::UvmParamSize(branch_, rm::UVM_MAP_EXTERNAL_ALLOCATION));
     boundary::Store(bytes, rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD{start, end - start, 0});
     rm::UvmGpuMappingAttributes attributes{};
-    attributes.gpuUuid = UuidOf(card);
+    attributes.gpuUuid = UuidOf(gpu);
     boundary::Store(bytes, attributes, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD));
     boundary::Store(bytes, rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL{1, 3, kClient, memory, 0},
                     rm::UvmMapExternalTail(branch_));
     Ask(rm::UVM_MAP_EXTERNAL_ALLOCATION, std::move(bytes), [&] {
-      Require(card < kCards, "no foreign card gets to the driver");
+      Require(gpu < kGpus, "no foreign GPU gets to the driver");
       if (!driver_.InRange(start, end) || !driver_.alive.contains(memory) ||
-          !driver_.va_spaces.contains(card)) {
+          !driver_.va_spaces.contains(gpu)) {
         return false;
       }
-      driver_.Fill(card, start, end, memory);
+      driver_.Fill(gpu, start, end, memory);
       return true;
     });
   }
 
   void Sparse() {
     const auto [start, end] = TakeRange();
-    const std::uint32_t card = TakeCard();
+    const std::uint32_t gpu = TakeGpu();
     Ask(rm::UVM_MAP_EXTERNAL_SPARSE,
-        BytesOf(rm::UVM_UNMAP_EXTERNAL_PARAMS{start, end - start, UuidOf(card), 0, 0}), [&] {
-          if (!driver_.InRange(start, end) || !driver_.va_spaces.contains(card)) {
+        BytesOf(rm::UVM_UNMAP_EXTERNAL_PARAMS{start, end - start, UuidOf(gpu), 0, 0}), [&] {
+          if (!driver_.InRange(start, end) || !driver_.va_spaces.contains(gpu)) {
             return false;
           }
-          driver_.Fill(card, start, end, 0);
+          driver_.Fill(gpu, start, end, 0);
           return true;
         });
   }
 
   void Unmap() {
     const auto [start, end] = TakeRange();
-    const std::uint32_t card = TakeCard();
+    const std::uint32_t gpu = TakeGpu();
     Ask(rm::UVM_UNMAP_EXTERNAL,
-        BytesOf(rm::UVM_UNMAP_EXTERNAL_PARAMS{start, end - start, UuidOf(card), 0, 0}), [&] {
+        BytesOf(rm::UVM_UNMAP_EXTERNAL_PARAMS{start, end - start, UuidOf(gpu), 0, 0}), [&] {
           if (!driver_.InRange(start, end)) {
             return false;
           }
-          driver_.Clear(card, start, end);
+          driver_.Clear(gpu, start, end);
           return true;
         });
   }
@@ -302,8 +302,8 @@ class Course {
       if (found == driver_.ranges.end()) {
         return false;
       }
-      for (std::uint32_t card = 0; card < kCards; ++card) {
-        driver_.Clear(card, base, base + length);
+      for (std::uint32_t gpu = 0; gpu < kGpus; ++gpu) {
+        driver_.Clear(gpu, base, base + length);
       }
       driver_.ranges.erase(found);
       return true;
@@ -311,35 +311,35 @@ class Course {
   }
 
   void VaSpace() {
-    const std::uint32_t card = TakeCard();
-    if (driver_.va_spaces.contains(card)) {
-      Ask(rm::UVM_UNREGISTER_GPU_VASPACE, BytesOf(UuidOf(card)), [&] {
-        driver_.Clear(card, 0, ~std::uint64_t{0});
-        driver_.channel = driver_.channel && driver_.channel_card != card;
-        driver_.va_spaces.erase(card);
+    const std::uint32_t gpu = TakeGpu();
+    if (driver_.va_spaces.contains(gpu)) {
+      Ask(rm::UVM_UNREGISTER_GPU_VASPACE, BytesOf(UuidOf(gpu)), [&] {
+        driver_.Clear(gpu, 0, ~std::uint64_t{0});
+        driver_.channel = driver_.channel && driver_.channel_gpu != gpu;
+        driver_.va_spaces.erase(gpu);
         return true;
       });
       return;
     }
     Ask(rm::UVM_REGISTER_GPU_VASPACE,
-        BytesOf(rm::UVM_REGISTER_GPU_VASPACE_PARAMS{UuidOf(card), 3, kClient, 0x81, 0}), [&] {
-          driver_.va_spaces.insert(card);
+        BytesOf(rm::UVM_REGISTER_GPU_VASPACE_PARAMS{UuidOf(gpu), 3, kClient, 0x81, 0}), [&] {
+          driver_.va_spaces.insert(gpu);
           return true;
         });
   }
 
   void RegisterChannel() {
     const auto [start, end] = TakeRange();
-    const std::uint32_t card = TakeCard();
+    const std::uint32_t gpu = TakeGpu();
     Ask(rm::UVM_REGISTER_CHANNEL,
-        BytesOf(rm::UVM_REGISTER_CHANNEL_PARAMS{UuidOf(card), 3, kClient, kChannel, start,
+        BytesOf(rm::UVM_REGISTER_CHANNEL_PARAMS{UuidOf(gpu), 3, kClient, kChannel, start,
                                                 end - start, 0, 0}),
         [&] {
-          if (driver_.channel || !driver_.group_alive || !driver_.va_spaces.contains(card)) {
+          if (driver_.channel || !driver_.group_alive || !driver_.va_spaces.contains(gpu)) {
             return false;
           }
           driver_.channel = true;
-          driver_.channel_card = card;
+          driver_.channel_gpu = gpu;
           driver_.channel_range = {start, end};
           return true;
         });

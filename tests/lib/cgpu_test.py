@@ -250,7 +250,7 @@ class Node:
         self.sim("sync")
 
     def books(self, starts_from=None):
-        """With the cards' record of starts from that number on, if one is given."""
+        """With the GPUs' record of starts from that number on, if one is given."""
         words = () if starts_from is None else ("--starts-from", str(starts_from))
         return json.loads(self.sim("books", "--json", *words))
 
@@ -278,7 +278,7 @@ class Node:
         self.sim("release")
 
     def used(self, gpu=None):
-        """Bytes in use on one card or on all, by the driver's accounting."""
+        """Bytes in use on one GPU or on all, by the driver's accounting."""
         gpus = self.books()["gpus"]
         return sum(g["used_bytes"] for g in gpus if gpu is None or g["index"] == gpu)
 

@@ -1,4 +1,4 @@
-// Random histories of a card: what must hold whatever is done to it, and that it does not matter
+// Random histories of a GPU: what must hold whatever is done to it, and that it does not matter
 // how often, and with what budget, time is advanced.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

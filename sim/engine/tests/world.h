@@ -1,4 +1,4 @@
-// A card with memory of its own, and programs that use it as a driver's user does: rings, USERD,
+// A GPU with memory of its own, and programs that use it as a driver's user does: rings, USERD,
 // pushbuffers, kernels, semaphores.
 #ifndef CGPU_SIM_ENGINE_TESTS_WORLD_H_
 #define CGPU_SIM_ENGINE_TESTS_WORLD_H_

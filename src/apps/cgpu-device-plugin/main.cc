@@ -52,8 +52,8 @@ void Say(const std::string& sentence) {
 
 std::vector<NodeGpu> GpusOf(const Node& node) {
   std::vector<NodeGpu> gpus;
-  for (const Card& card : node.cards) {
-    gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
+  for (const Gpu& gpu : node.gpus) {
+    gpus.push_back({gpu.uuid, gpu.memory_bytes >> 20, true});
   }
   return gpus;
 }
@@ -69,22 +69,22 @@ class Announcing {
  public:
   Announcing(const Api& api, const std::string& name, const Node& node,
              const std::vector<NodeGpu>& gpus, Grants& grants)
-      : announcer_(api, name, node.cards.empty() ? "" : node.cards[0].model, gpus, Say) {
+      : announcer_(api, name, node.gpus.empty() ? "" : node.gpus[0].model, gpus, Say) {
     const Follower follower{[this, &grants](std::string_view json) {
                               announcer_.SetNode(json);
                               grants.SetPublished(PublishedIn(json));
                             },
                             [](const std::string&) {}, [] {}, Say, false};
     std::vector<HealthWatch::Ask> asks;
-    for (const Card& card : node.cards) {
-      asks.push_back(AskerOf(node, card));
+    for (const Gpu& gpu : node.gpus) {
+      asks.push_back(AskerOf(node, gpu));
     }
-    health_.emplace(
-        std::move(asks), kHealthPeriod, [this, cards = node.cards](std::size_t gpu, bool healthy) {
-          announcer_.SetHealthy(gpu, healthy);
-          NoteEvent(healthy ? events::kGpuBack : events::kGpuLost,
-                    {{"gpu", std::to_string(cards[gpu].index)}, {"uuid", cards[gpu].uuid}});
-        });
+    health_.emplace(std::move(asks), kHealthPeriod,
+                    [this, all = node.gpus](std::size_t gpu, bool healthy) {
+                      announcer_.SetHealthy(gpu, healthy);
+                      NoteEvent(healthy ? events::kGpuBack : events::kGpuLost,
+                                {{"gpu", std::to_string(all[gpu].index)}, {"uuid", all[gpu].uuid}});
+                    });
     follows_ = std::thread([this, &api, name, follower] {
       Follow(api, "/api/v1/nodes?fieldSelector=metadata.name%3D" + name, follower, stop_);
     });

@@ -52,21 +52,21 @@ Result<const rm::Abi*> AbiOf(const ShimConfig& config) {
 
 struct Paths {
   std::string control;
-  std::vector<std::string> cards;  // in the order of the grant
+  std::vector<std::string> gpus;  // in the order of the grant
 };
 
 Result<Paths> PathsOf(const ShimConfig& config) {
   Paths paths;
-  for (const CardGrant& card : config.cards) {
+  for (const GpuGrant& gpu : config.gpus) {
     for (const NodeFile& file : config.files) {
       if (file.kind == NodeFile::Kind::kCtl) {
         paths.control = file.path;
-      } else if (file.kind == NodeFile::Kind::kGpu && file.minor == card.card.minor) {
-        paths.cards.push_back(file.path);
+      } else if (file.kind == NodeFile::Kind::kGpu && file.minor == gpu.gpu.minor) {
+        paths.gpus.push_back(file.path);
       }
     }
   }
-  if (paths.control.empty() || paths.cards.size() != config.cards.size()) {
+  if (paths.control.empty() || paths.gpus.size() != config.gpus.size()) {
     return Error{Code::kInvalid, 0, "the configuration lacks files of the grant", {}};
   }
   return paths;
@@ -74,30 +74,28 @@ Result<Paths> PathsOf(const ShimConfig& config) {
 
 // `instance_of`: returns the driver's number of a GPU, by its place in the grant.
 template <class InstanceOf>
-Result<std::vector<boundary::CardIds>> CardsOf(const ShimConfig& config,
-                                               const InstanceOf& instance_of) {
-  std::vector<boundary::CardIds> cards;
-  for (const CardGrant& card : config.cards) {
-    CGPU_ASSIGN_OR_RETURN(const auto instance, instance_of(cards.size()));
-    const auto uuid = UuidOf(card.card.uuid);
+Result<std::vector<boundary::GpuIds>> GpusOf(const ShimConfig& config,
+                                             const InstanceOf& instance_of) {
+  std::vector<boundary::GpuIds> gpus;
+  for (const GpuGrant& gpu : config.gpus) {
+    CGPU_ASSIGN_OR_RETURN(const auto instance, instance_of(gpus.size()));
+    const auto uuid = UuidOf(gpu.gpu.uuid);
     if (!uuid) {
-      return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
+      return Error{Code::kInvalid, 0, "the configuration has no GPU " + gpu.gpu.uuid, {}};
     }
-    cards.push_back(
-        {card.card.minor, card.card.gpu_id, instance, *uuid, card.card.memory_bytes, {}});
+    gpus.push_back({gpu.gpu.minor, gpu.gpu.gpu_id, instance, *uuid, gpu.gpu.memory_bytes, {}});
   }
-  return cards;
+  return gpus;
 }
 
 Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& abi,
                                      std::unique_ptr<Driver> driver,
-                                     Result<std::vector<boundary::CardIds>> cards,
-                                     UniqueFd record) {
-  if (!cards.ok()) {
-    return cards.error();
+                                     Result<std::vector<boundary::GpuIds>> gpus, UniqueFd record) {
+  if (!gpus.ok()) {
+    return gpus.error();
   }
   CGPU_ASSIGN_OR_RETURN(auto proc, OpenFile("/proc", O_RDONLY | O_DIRECTORY));
-  return std::make_unique<Server>(config, abi, std::move(driver), std::move(*cards),
+  return std::make_unique<Server>(config, abi, std::move(driver), std::move(*gpus),
                                   std::make_unique<os::CallerTable>(std::move(proc)),
                                   std::move(record), rmclient::KernelGpuCalls());
 }
@@ -108,12 +106,11 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config, UniqueFd re
   CGPU_ASSIGN_OR_RETURN(const auto abi, AbiOf(config));
   CGPU_ASSIGN_OR_RETURN(auto paths, PathsOf(config));
   CGPU_ASSIGN_OR_RETURN(auto driver, Driver::Open(rmclient::KernelGpuCalls(), *abi, paths.control,
-                                                  std::move(paths.cards)));
+                                                  std::move(paths.gpus)));
   const Driver& asked = *driver;
-  auto cards = CardsOf(config, [&](std::size_t card) {
-    return asked.DeviceInstance(config.cards[card].card.gpu_id);
-  });
-  return Make(config, *abi, std::move(driver), std::move(cards), std::move(record));
+  auto gpus = GpusOf(
+      config, [&](std::size_t gpu) { return asked.DeviceInstance(config.gpus[gpu].gpu.gpu_id); });
+  return Make(config, *abi, std::move(driver), std::move(gpus), std::move(record));
 }
 
 Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_good) {
@@ -122,15 +119,15 @@ Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_
   std::unique_ptr<Driver> driver;
   UniqueFd record;
   if (for_good) {
-    driver = Driver::Resume(rmclient::KernelGpuCalls(), *abi, std::move(paths.cards),
+    driver = Driver::Resume(rmclient::KernelGpuCalls(), *abi, std::move(paths.gpus),
                             state.server.driver);
     record.reset(state.server.record);
   }
-  auto cards = CardsOf(state.config, [&](std::size_t card) {
-    return Result<std::uint32_t>(state.server.driver.cards[card].device_instance);
+  auto gpus = GpusOf(state.config, [&](std::size_t gpu) {
+    return Result<std::uint32_t>(state.server.driver.gpus[gpu].device_instance);
   });
-  CGPU_ASSIGN_OR_RETURN(auto server, Make(state.config, *abi, std::move(driver), std::move(cards),
-                                          std::move(record)));
+  CGPU_ASSIGN_OR_RETURN(
+      auto server, Make(state.config, *abi, std::move(driver), std::move(gpus), std::move(record)));
   CGPU_TRY(server->Load(state.server));
   if (for_good) {
     server->TakeOver(state.server);

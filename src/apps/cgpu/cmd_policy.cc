@@ -30,14 +30,14 @@ struct Flags {
   std::string node;
 };
 
-Result<std::vector<Card>> CardsOf(const Flags& flags, const Settings& settings) {
+Result<std::vector<Gpu>> GpusOf(const Flags& flags, const Settings& settings) {
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(flags.node.empty() ? settings.node : flags.node));
   GpuRequest request;
   if (!flags.gpu.empty()) {
     request.kind = GpuRequest::Kind::kDevices;
     request.devices = {flags.gpu};
   }
-  return SelectCards(request, node.cards);
+  return SelectGpus(request, node.gpus);
 }
 
 // Returns what the flags set.
@@ -65,15 +65,15 @@ Result<SavedSettings> ChangeOf(const cli::Command& command, const Flags& flags) 
 
 // Sets it. The host's own GPUs keep it over boots.
 Result<> Set(const Flags& flags, const SavedSettings& change, const Settings& settings,
-             const Registry& registry, const Card& card) {
+             const Registry& registry, const Gpu& gpu) {
   const std::string saved = flags.node.empty() ? kSavedFile : "";
   if (!flags.reset) {
-    return ChangeCard(registry, card, change, saved);
+    return ChangeGpu(registry, gpu, change, saved);
   }
-  const auto found = settings.policies.find(card.uuid);
-  return ResetCard(registry, card,
-                   found == settings.policies.end() ? std::nullopt : std::optional(found->second),
-                   saved);
+  const auto found = settings.policies.find(gpu.uuid);
+  return ResetGpu(registry, gpu,
+                  found == settings.policies.end() ? std::nullopt : std::optional(found->second),
+                  saved);
 }
 
 Result<int> Run(const cli::Command& command, const Flags& flags) {
@@ -88,27 +88,27 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
   }
   CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(command, flags));
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
-  CGPU_ASSIGN_OR_RETURN(const auto cards, CardsOf(flags, settings));
+  CGPU_ASSIGN_OR_RETURN(const auto gpus, GpusOf(flags, settings));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   if (flags.reset || !change.empty()) {
-    CGPU_TRY(Set(flags, change, settings, registry, cards.front()));
+    CGPU_TRY(Set(flags, change, settings, registry, gpus.front()));
     TellIfNobodyHoldsShares(settings.socket);
   }
-  CGPU_ASSIGN_OR_RETURN(const auto all, SettingsOf(registry, cards));
+  CGPU_ASSIGN_OR_RETURN(const auto all, SettingsOf(registry, gpus));
   auto list = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    const CardSettings& now = all[i];
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const GpuSettings& now = all[i];
     const std::string policy(NameOf(now.PolicyNow()));
     const unsigned max_inst = now.max_inst.value_or(settings.max_inst);
     const unsigned prio_ratio = now.prio_ratio.value_or(governor::kDefaultPrioRatio);
-    list.push_back({{"index", cards[i].index},
-                    {"uuid", cards[i].uuid},
+    list.push_back({{"index", gpus[i].index},
+                    {"uuid", gpus[i].uuid},
                     {"policy", policy},
                     {"number", static_cast<int>(now.PolicyNow())},
                     {"max_inst", max_inst},
                     {"prio_ratio", prio_ratio}});
     if (!flags.json) {
-      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u\n", cards[i].index, policy.c_str(),
+      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u\n", gpus[i].index, policy.c_str(),
                   static_cast<int>(now.PolicyNow()), max_inst, prio_ratio);
     }
   }

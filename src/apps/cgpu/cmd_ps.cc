@@ -111,13 +111,13 @@ void PrintTable(const std::vector<ContainerStatus>& containers) {
   for (const ContainerStatus& container : containers) {
     std::vector<std::string> row{container.id, container.name, container.state,
                                  Age(container.since)};
-    for (const CardStatus& card : container.cards) {
+    for (const GpuStatus& gpu : container.gpus) {
       row.resize(4);
-      row.push_back(std::to_string(card.host_index));
-      row.push_back(std::to_string(card.used_bytes / kMib) + " / " +
-                    std::to_string(card.limit_bytes / kMib) + " MiB");
+      row.push_back(std::to_string(gpu.host_index));
+      row.push_back(std::to_string(gpu.used_bytes / kMib) + " / " +
+                    std::to_string(gpu.limit_bytes / kMib) + " MiB");
       row.push_back(ShortCompute(container.compute));
-      row.push_back(std::to_string(card.denied));
+      row.push_back(std::to_string(gpu.denied));
       table.rows.push_back(row);
       row.assign(4, "");
     }
@@ -154,9 +154,9 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
                 container.pid == 0 ? "no process yet"
                                    : ("process " + std::to_string(container.pid)).c_str(),
                 container.origin.empty() ? "an earlier version" : container.origin.c_str());
-    for (const CardStatus& card : container.cards) {
-      std::printf("GPU %u of it is GPU %u of the host, %s\n", card.index, card.host_index,
-                  card.uuid.c_str());
+    for (const GpuStatus& gpu : container.gpus) {
+      std::printf("GPU %u of it is GPU %u of the host, %s\n", gpu.index, gpu.host_index,
+                  gpu.uuid.c_str());
     }
     if (!container.isolated) {
       std::printf("It has whole GPUs: this node's containers share without limits.\n");
@@ -221,16 +221,16 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ContainerStatus& container : containers) {
     nlohmann::ordered_json gpus = nlohmann::ordered_json::array();
-    for (const CardStatus& card : container.cards) {
-      gpus.push_back({{"index", card.index},
-                      {"uuid", card.uuid},
-                      {"host_index", card.host_index},
-                      {"limit_bytes", card.limit_bytes},
-                      {"reserved_bytes", card.reserved_bytes},
-                      {"used_bytes", card.used_bytes},
-                      {"peak_bytes", card.peak_bytes},
-                      {"denied", card.denied},
-                      {"processes", ProcessesJson(card.processes)}});
+    for (const GpuStatus& gpu : container.gpus) {
+      gpus.push_back({{"index", gpu.index},
+                      {"uuid", gpu.uuid},
+                      {"host_index", gpu.host_index},
+                      {"limit_bytes", gpu.limit_bytes},
+                      {"reserved_bytes", gpu.reserved_bytes},
+                      {"used_bytes", gpu.used_bytes},
+                      {"peak_bytes", gpu.peak_bytes},
+                      {"denied", gpu.denied},
+                      {"processes", ProcessesJson(gpu.processes)}});
     }
     list.push_back({{"id", container.id},
                     {"name", container.name},

@@ -79,18 +79,18 @@ Result<> SetCompute(const Registry& registry, const Flags& flags) {
 }
 
 Result<> SetMemory(const Registry& registry, const Flags& flags) {
-  CGPU_ASSIGN_OR_RETURN(const auto cards, ChangeMemory(registry, flags.change));
+  CGPU_ASSIGN_OR_RETURN(const auto gpus, ChangeMemory(registry, flags.change));
   if (flags.json) {
     return {};
   }
-  for (const CardStatus& card : cards) {
-    std::printf("GPU %u: %" PRIu64 " MiB\n", card.index, card.limit_bytes / kMib);
-    if (card.used_bytes > card.limit_bytes) {
+  for (const GpuStatus& gpu : gpus) {
+    std::printf("GPU %u: %" PRIu64 " MiB\n", gpu.index, gpu.limit_bytes / kMib);
+    if (gpu.used_bytes > gpu.limit_bytes) {
       std::printf("GPU %u: %" PRIu64
                   " MiB are in use, above the new limit; nothing is taken away, but growth "
                   "is stopped until use falls below it, and other containers get what is free then "
                   "only after another `cgpu set`\n",
-                  card.index, (card.used_bytes + kMib - 1) / kMib);
+                  gpu.index, (gpu.used_bytes + kMib - 1) / kMib);
     }
   }
   return {};

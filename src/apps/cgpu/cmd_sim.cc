@@ -44,8 +44,8 @@ struct SimFlags {
 // Returns what GPUs a node has, as "2 x v100-16g".
 std::string GpusOf(const Node& node) {
   std::map<std::string, int> counts;
-  for (const Card& card : node.cards) {
-    ++counts[card.model];
+  for (const Gpu& gpu : node.gpus) {
+    ++counts[gpu.model];
   }
   std::string text;
   for (const auto& [model, count] : counts) {

@@ -196,10 +196,10 @@ std::optional<std::chrono::milliseconds> Pause(const Flags& flags) {
 
 Result<smi::Report> ReadChosen(smi::Source& source, const std::optional<std::string>& id) {
   CGPU_ASSIGN_OR_RETURN(auto report, source.Read());
-  if (report.cards.empty() && !report.silent.empty()) {
+  if (report.gpus.empty() && !report.silent.empty()) {
     return Error{Code::kUnavailable, 0, report.silent.front(), "see `dmesg`"};
   }
-  if (report.cards.empty()) {
+  if (report.gpus.empty()) {
     return Error{
         Code::kNotFound, 0, "No devices were found: the driver shows no GPU here",
         "in a container, ask for GPUs when it starts (CGPU_MEM); on the host, see `dmesg`"};

@@ -18,7 +18,7 @@
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
 #include "cgpud/measure.h"
-#include "cgpud/plan_cards.h"
+#include "cgpud/plan_gpus.h"
 #include "cli/command_line.h"
 #include "cli/text_table.h"
 #include "host/admin.h"
@@ -46,10 +46,10 @@ struct Line {
   std::optional<double> used;
   std::optional<double> waiting;
   double off = 0;
-  CardStatus memory;
+  GpuStatus memory;
 };
 
-struct CardLines {
+struct GpuLines {
   std::string uuid;
   unsigned index = 0;
   governor::Policy policy = governor::Policy::kPreempt;
@@ -69,14 +69,14 @@ class Top {
   Top(const Registry& registry, const Flags& flags, unsigned max_inst)
       : registry_(registry),
         max_inst_(max_inst),
-        suspendable_(SuspendableCards(flags.node)),
+        suspendable_(SuspendableGpus(flags.node)),
         measuring_(flags.node, Measuring::What::kUse) {}
 
   // Begins to measure the GPUs that have containers, and measures for so long.
   Result<> Measure(std::chrono::duration<double> time) {
     const auto until = std::chrono::steady_clock::now() +
                        std::chrono::duration_cast<std::chrono::nanoseconds>(time);
-    CGPU_ASSIGN_OR_RETURN(plans_, PlanCards(registry_, max_inst_, suspendable_));
+    CGPU_ASSIGN_OR_RETURN(plans_, PlanGpus(registry_, max_inst_, suspendable_));
     std::set<std::string> uuids;
     std::map<std::string, std::uint64_t> least_ns;
     for (const auto& [uuid, plan] : plans_) {
@@ -98,21 +98,21 @@ class Top {
   }
 
   // Returns what was measured since the last time.
-  Result<std::vector<CardLines>> Look() {
+  Result<std::vector<GpuLines>> Look() {
     CGPU_ASSIGN_OR_RETURN(auto containers, ListContainers(registry_));
     CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());
     TakeNames(WithEngineNames(live), containers);
     auto uses = measuring_.Used();
-    std::vector<CardLines> cards;
+    std::vector<GpuLines> gpus;
     for (const auto& [uuid, plan] : plans_) {
       Measuring::Use& use = uses[uuid];
       if (use.engine) {
         use.engine = Latest(uuid, std::move(*use.engine));
       }
-      cards.push_back(Of(uuid, plan, containers, use));
+      gpus.push_back(Of(uuid, plan, containers, use));
     }
-    std::ranges::sort(cards, {}, &CardLines::index);
-    return cards;
+    std::ranges::sort(gpus, {}, &GpuLines::index);
+    return gpus;
   }
 
  private:
@@ -129,17 +129,17 @@ class Top {
     return last;
   }
 
-  static CardLines Of(const std::string& uuid, const PlannedCard& plan,
-                      const std::vector<ContainerStatus>& containers,
-                      const Measuring::Use& measured) {
-    CardLines card;
-    card.uuid = uuid;
-    card.policy = plan.policy;
+  static GpuLines Of(const std::string& uuid, const PlannedGpu& plan,
+                     const std::vector<ContainerStatus>& containers,
+                     const Measuring::Use& measured) {
+    GpuLines gpu;
+    gpu.uuid = uuid;
+    gpu.policy = plan.policy;
     const double span_ns = measured.engine ? static_cast<double>(measured.engine->span_ns) : 0;
     if (measured.engine) {
-      card.busy = Part(static_cast<double>(measured.engine->busy_ns), span_ns);
-      card.to_ns = measured.engine->end_ns;
-      card.from_ns = card.to_ns - measured.engine->span_ns;
+      gpu.busy = Part(static_cast<double>(measured.engine->busy_ns), span_ns);
+      gpu.to_ns = measured.engine->end_ns;
+      gpu.from_ns = gpu.to_ns - measured.engine->span_ns;
     }
     for (const PlannedMember& member : plan.members) {
       const auto status =
@@ -152,10 +152,10 @@ class Top {
       line.name = status->name;
       line.share = member.promised;
       line.off = OffPart(member.order.duty);
-      for (const CardStatus& memory : status->cards) {
+      for (const GpuStatus& memory : status->gpus) {
         if (memory.uuid == uuid) {
           line.memory = memory;
-          card.index = memory.host_index;
+          gpu.index = memory.host_index;
         }
       }
       // All of a container's clients are its shim's for the driver.
@@ -164,9 +164,9 @@ class Top {
             Part(static_cast<double>(ValueOf(measured.engine->used_ns, status->shim)), span_ns);
         line.waiting = Part(ValueOf(measured.waiting_ns, status->shim), measured.switches_ns);
       }
-      card.lines.push_back(std::move(line));
+      gpu.lines.push_back(std::move(line));
     }
-    return card;
+    return gpu;
   }
 
   template <class T>
@@ -182,7 +182,7 @@ class Top {
   const unsigned max_inst_;
   const std::set<std::string> suspendable_;
   Measuring measuring_;
-  std::map<std::string, PlannedCard> plans_;
+  std::map<std::string, PlannedGpu> plans_;
   std::map<std::string, std::pair<std::chrono::steady_clock::time_point, governor::UseCounter::Use>>
       latest_;
 };
@@ -195,17 +195,17 @@ std::string Text(std::optional<double> part) {
   return text;
 }
 
-void PrintTable(const std::vector<CardLines>& cards) {
-  if (cards.empty()) {
+void PrintTable(const std::vector<GpuLines>& gpus) {
+  if (gpus.empty()) {
     std::puts("no containers");
   }
-  for (const CardLines& card : cards) {
-    std::printf("GPU %u: %s, busy %s\n", card.index, std::string(NameOf(card.policy)).c_str(),
-                Text(card.busy).c_str());
+  for (const GpuLines& gpu : gpus) {
+    std::printf("GPU %u: %s, busy %s\n", gpu.index, std::string(NameOf(gpu.policy)).c_str(),
+                Text(gpu.busy).c_str());
     cli::TextTable table{{{"NAME", "SHARE", "USED", "WAITING", "THROTTLED", "MEMORY USED / LIMIT"}},
                          0,
                          {1, 2, 3, 4, 5}};
-    for (const Line& line : card.lines) {
+    for (const Line& line : gpu.lines) {
       table.rows.push_back({line.name, Text(line.share), Text(line.used), Text(line.waiting),
                             Text(line.off),
                             std::to_string(line.memory.used_bytes / kMib) + " / " +
@@ -222,11 +222,11 @@ nlohmann::ordered_json Json(std::optional<double> part) {
 }
 
 // Prints one line each time.
-void PrintJson(const std::vector<CardLines>& cards) {
+void PrintJson(const std::vector<GpuLines>& gpus) {
   auto all = nlohmann::ordered_json::array();
-  for (const CardLines& card : cards) {
+  for (const GpuLines& gpu : gpus) {
     auto containers = nlohmann::ordered_json::array();
-    for (const Line& line : card.lines) {
+    for (const Line& line : gpu.lines) {
       containers.push_back({{"id", line.id},
                             {"name", line.name},
                             {"share_percent", line.share * kPercent},
@@ -236,12 +236,12 @@ void PrintJson(const std::vector<CardLines>& cards) {
                             {"used_bytes", line.memory.used_bytes},
                             {"limit_bytes", line.memory.limit_bytes}});
     }
-    all.push_back({{"index", card.index},
-                   {"uuid", card.uuid},
-                   {"policy", NameOf(card.policy)},
-                   {"busy_percent", Json(card.busy)},
-                   {"from_ns", card.from_ns},
-                   {"to_ns", card.to_ns},
+    all.push_back({{"index", gpu.index},
+                   {"uuid", gpu.uuid},
+                   {"policy", NameOf(gpu.policy)},
+                   {"busy_percent", Json(gpu.busy)},
+                   {"from_ns", gpu.from_ns},
+                   {"to_ns", gpu.to_ns},
                    {"containers", std::move(containers)}});
   }
   std::puts(all.dump().c_str());
@@ -264,11 +264,11 @@ Result<int> Run(Flags flags) {
     constexpr double kFirst = 0.7;  // seconds until the first samples are counted
     CGPU_TRY(top.Measure(std::chrono::duration<double>(shown == 0 ? std::max(kFirst, flags.seconds)
                                                                   : flags.seconds)));
-    CGPU_ASSIGN_OR_RETURN(const auto cards, top.Look());
+    CGPU_ASSIGN_OR_RETURN(const auto gpus, top.Look());
     if (clear) {
       std::fputs("\033[H\033[2J", stdout);
     }
-    flags.json ? PrintJson(cards) : PrintTable(cards);
+    flags.json ? PrintJson(gpus) : PrintTable(gpus);
   }
   return 0;
 }

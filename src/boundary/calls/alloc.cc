@@ -103,8 +103,8 @@ Decision DecideDevice(Container& container, Call& call, Decision decision) {
   const Bytes* params = AllocParameters(call);
   auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(*params)
                                   : rm::NV0080_ALLOC_PARAMETERS{};
-  const auto card = container.CardOfInstance(device.deviceId);
-  if (!card) {  // answered as for a GPU that is not there (device.c)
+  const auto gpu = container.GpuOfInstance(device.deviceId);
+  if (!gpu) {  // answered as for a GPU that is not there (device.c)
     const auto handle = Load<rm::NVOS21_PARAMETERS>(call.image).hObjectNew;
     const bool taken = handle != 0 && container.ledger.Find(decision.client, handle).has_value();
     return container.Answer(call,
@@ -112,7 +112,7 @@ Decision DecideDevice(Container& container, Call& call, Decision decision) {
                             Reason::kGpuNotGranted, "a device of another card");
   }
   decision = Reserve(container, call, std::move(decision), ledger::Kind::kOther, 0);
-  decision.card = card;
+  decision.gpu = gpu;
   decision.effects.opens_gpu = true;
   decision.own_share = decision.action == Decision::Action::kExecute && device.hClientShare == 0;
   if (decision.own_share) {
@@ -150,7 +150,7 @@ Decision DecideAddressSpace(Container& container, Call& call, Decision decision,
     return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kNotAllowed,
                             "an address space of the whole card");
   }
-  const std::uint64_t bytes = parent.card ? container.cards[*parent.card].sizes.space_bytes : 0;
+  const std::uint64_t bytes = parent.gpu ? container.gpus[*parent.gpu].sizes.space_bytes : 0;
   return Reserve(container, call, std::move(decision),
                  bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, bytes);
 }
@@ -163,7 +163,7 @@ Decision DecideChannel(Container& container, Call& call, Decision decision,
   const auto in_group = FindClassRule(parent.cls);
   const bool pays = group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
   const std::uint64_t bytes =
-      pays && parent.card ? container.cards[*parent.card].sizes.context_bytes : 0;
+      pays && parent.gpu ? container.gpus[*parent.gpu].sizes.context_bytes : 0;
   const auto kind = group  ? ledger::Kind::kChannelGroup
                     : pays ? ledger::Kind::kLoneChannel
                            : ledger::Kind::kChannel;
@@ -287,7 +287,7 @@ void AddDependencies(Container& container, const Call& call, ledger::ClientRef c
 
 // Accepts only events on a GPU's file, as the driver does (escape.c, NV_ACTUAL_DEVICE_ONLY).
 bool AcceptsAlloc(const Call& call) {
-  if (call.file.kind != FileKind::kCard) {
+  if (call.file.kind != FileKind::kGpu) {
     return true;
   }
   switch (Load<rm::NVOS21_PARAMETERS>(call.image).hClass) {

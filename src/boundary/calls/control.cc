@@ -252,7 +252,7 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
   }
   const auto object = container.ledger.Find(decision.client, call.object);
   const rm::ControlRoute route = rm::RouteOf(call.command, object ? object->cls : 0);
-  if (route == rm::ControlRoute::kFirmwarePrivileged && object && object->card) {
+  if (route == rm::ControlRoute::kFirmwarePrivileged && object && object->gpu) {
     return RefuseControl(container, call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   }
   const ControlRule* rule = FindControlRule(call.command);
@@ -277,7 +277,7 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             ControlName(call.command) + " on an unknown object");
   }
-  decision.card = object->card;
+  decision.gpu = object->gpu;
   if (head.paramsSize == 0) {
     call.nested.emplace_back();  // so that there always is one; no pointer leads to it
   }

@@ -13,7 +13,7 @@ namespace {
 // Settles a call that took a session and was refused, or one that gave a session back.
 void GiveBackEncoder(Container& container, const Decision& decision) {
   for (Encoders& one : container.encoders) {
-    if (one.card == decision.card && one.client == decision.client && one.taken != 0) {
+    if (one.gpu == decision.gpu && one.client == decision.client && one.taken != 0) {
       --one.taken;
     }
   }
@@ -30,19 +30,19 @@ Decision DecideTakeEncoder(Container& container, Call& call, Decision decision,
     const auto client = container.ledger.FindClient(one.client.handle);
     return one.taken == 0 || !client || client->ref != one.client;
   });
-  const ledger::Card card = decision.card.value_or(0);
+  const ledger::Gpu gpu = decision.gpu.value_or(0);
   std::uint32_t taken = 0;
   Encoders* mine = nullptr;
   for (Encoders& one : container.encoders) {
-    taken += one.card == card ? one.taken : 0;
-    mine = one.card == card && one.client == decision.client ? &one : mine;
+    taken += one.gpu == gpu ? one.taken : 0;
+    mine = one.gpu == gpu && one.client == decision.client ? &one : mine;
   }
-  if (taken >= EncodersOf(container.ledger.Limit(card), container.cards[card].total_bytes)) {
+  if (taken >= EncodersOf(container.ledger.Limit(gpu), container.gpus[gpu].total_bytes)) {
     return container.Answer(call, rm::NV_ERR_MAX_SESSION_LIMIT_REACHED, Reason::kQuota,
                             "encoder sessions over the quota");
   }
   if (mine == nullptr) {
-    mine = &container.encoders.emplace_back(Encoders{decision.client, card, 0});
+    mine = &container.encoders.emplace_back(Encoders{decision.client, gpu, 0});
   }
   ++mine->taken;
   return decision;
@@ -58,7 +58,7 @@ void SettleTakeEncoder(Container& container, Call& /*call*/, const Decision& dec
 Decision DecideGiveEncoder(Container& container, Call& call, Decision decision,
                            const ControlRule& /*rule*/) {
   const bool took = std::ranges::any_of(container.encoders, [&](const Encoders& one) {
-    return one.card == decision.card && one.client == decision.client && one.taken != 0;
+    return one.gpu == decision.gpu && one.client == decision.client && one.taken != 0;
   });
   return took ? std::move(decision)
               : container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,

@@ -22,8 +22,8 @@ bool AcceptsWaitOpen(const Call& call) {
 // gpuGenerate32BitId()). The driver answers the same error where there is no GPU.
 Decision DecideStatusCode(Container& container, Call& call, Decision decision) {
   const auto params = Load<rm::nv_ioctl_status_code_t>(call.image);
-  if (!container.CardOfGpuId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 |
-                             params.slot)) {
+  if (!container.GpuWithId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 |
+                           params.slot)) {
     return container.Fail(EINVAL, Reason::kGpuNotGranted, "STATUS_CODE of another card");
   }
   return decision;
@@ -33,7 +33,7 @@ Decision DecideAttachFd(Container& container, Call& call, Decision decision) {
   for (std::size_t at = 0; at + sizeof(std::uint32_t) <= call.image.size();
        at += sizeof(std::uint32_t)) {
     const auto gpu_id = Load<std::uint32_t>(call.image, at);
-    if (gpu_id != 0 && !container.CardOfGpuId(gpu_id)) {
+    if (gpu_id != 0 && !container.GpuWithId(gpu_id)) {
       return container.Fail(EINVAL, Reason::kGpuNotGranted, "ATTACH_GPUS_TO_FD of another card");
     }
   }
@@ -45,7 +45,7 @@ Decision DecideAttachFd(Container& container, Call& call, Decision decision) {
 // the other's.
 Decision DecideRegisterFd(Container& container, Call& call, Decision decision) {
   if (!call.fd->file || call.fd->file->kind != FileKind::kControl ||
-      call.file.kind != FileKind::kCard) {
+      call.file.kind != FileKind::kGpu) {
     return container.Fail(EINVAL, Reason::kInvalid, "REGISTER_FD of a foreign file");
   }
   return decision;
@@ -56,8 +56,8 @@ std::optional<Undo> AccountCardInfo(Container& container, Call& call, Decision& 
   constexpr std::size_t kEntry = sizeof(rm::nv_ioctl_card_info_t);
   Bytes kept;
   for (std::size_t at = 0; at + kEntry <= call.image.size(); at += kEntry) {
-    const auto card = Load<rm::nv_ioctl_card_info_t>(call.image, at);
-    if (card.valid != 0 && container.CardOfGpuId(card.gpu_id)) {
+    const auto gpu = Load<rm::nv_ioctl_card_info_t>(call.image, at);
+    if (gpu.valid != 0 && container.GpuWithId(gpu.gpu_id)) {
       kept.insert(kept.end(), call.image.begin() + static_cast<std::ptrdiff_t>(at),
                   call.image.begin() + static_cast<std::ptrdiff_t>(at + kEntry));
     }

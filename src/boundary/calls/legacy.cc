@@ -88,7 +88,7 @@ Decision DecideAllocMemory(Container& container, Call& call, Decision decision) 
                             "RM_ALLOC_MEMORY below an unknown object");
   }
   decision.object = parent->ref;
-  decision.card = parent->card;
+  decision.gpu = parent->gpu;
   if (call.command == rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR) {
     return DecidePinnedMemory(container, call, std::move(decision));
   }
@@ -113,8 +113,8 @@ std::optional<Undo> AccountAllocMemory(Container& container, Call& call, Decisio
   const auto undo =
       AddMade(container, call, decision,
               {.handle = params.hObjectNew, .cls = heap ? rm::NV01_MEMORY_VIRTUAL : call.command});
-  if (!undo && heap && decision.card) {
-    params.limit = std::min(params.limit, container.ledger.Limit(*decision.card) - 1);
+  if (!undo && heap && decision.gpu) {
+    params.limit = std::min(params.limit, container.ledger.Limit(*decision.gpu) - 1);
     Store(call.image, params);
   }
   return undo;

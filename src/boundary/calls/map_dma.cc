@@ -69,8 +69,7 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
                             "MAP_MEMORY_DMA of registers");
   }
   DmaTracker* const tracker = FindDmaTracker(container, decision.client);
-  if (tracker == nullptr || !range->card || device->card != range->card ||
-      !IsRangeClass(range->cls)) {
+  if (tracker == nullptr || !range->gpu || device->gpu != range->gpu || !IsRangeClass(range->cls)) {
     return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kInvalid,
                             "MAP_MEMORY_DMA into another object");
   }
@@ -81,10 +80,10 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
   }
   MapRequest counted = request;
   counted.address = placed ? request.address : 0;
-  const std::uint64_t bytes = tracker->Bytes(*range->card) +
+  const std::uint64_t bytes = tracker->Bytes(*range->gpu) +
                               tracker->Need(range->ref.serial, MappingOf(counted, *memory), placed);
-  if (!container.ledger.SetExtra(KeyOf(*tracker), *range->card, bytes).ok()) {
-    return container.NoMemory(call, *range->card);
+  if (!container.ledger.SetExtra(KeyOf(*tracker), *range->gpu, bytes).ok()) {
+    return container.NoMemory(call, *range->gpu);
   }
   decision.object = range->ref;
   return decision;

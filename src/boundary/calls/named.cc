@@ -21,7 +21,7 @@ bool OwnPeers(const Container& container, std::uint32_t command, const Bytes& pa
   const auto own = [&](std::size_t ids, std::size_t count_at, std::uint32_t room) {
     const std::uint32_t count = std::min(Load<std::uint32_t>(params, count_at), room);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (!container.CardOfGpuId(Load<std::uint32_t>(params, ids + i * sizeof(std::uint32_t)))) {
+      if (!container.GpuWithId(Load<std::uint32_t>(params, ids + i * sizeof(std::uint32_t)))) {
         return false;
       }
     }
@@ -45,7 +45,7 @@ bool IsOwnHostMemory(const Container& container, ledger::ClientRef client, std::
 }  // namespace
 
 Decision DecideGpuId(Container& container, Call& call, Decision decision, const ControlRule& rule) {
-  if (!container.CardOfGpuId(ArgumentOf(call, rule))) {
+  if (!container.GpuWithId(ArgumentOf(call, rule))) {
     return container.Answer(call, rule.no_such, Reason::kGpuNotGranted,
                             ControlName(call.command) + " of another card");
   }
@@ -64,13 +64,13 @@ Decision DecideGpuIdList(Container& container, Call& call, Decision decision,
   if (id(0) == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
     for (std::size_t i = 0; i < kSlots; ++i) {
       const std::uint32_t value =
-          i < container.cards.size() ? container.cards[i].gpu_id : rm::NV0000_CTRL_GPU_INVALID_ID;
+          i < container.gpus.size() ? container.gpus[i].gpu_id : rm::NV0000_CTRL_GPU_INVALID_ID;
       Store(params, value, rule.argument + i * sizeof(std::uint32_t));
     }
     return decision;
   }
   for (std::size_t i = 0; i < kSlots && id(i) != rm::NV0000_CTRL_GPU_INVALID_ID; ++i) {
-    if (!container.CardOfGpuId(id(i))) {
+    if (!container.GpuWithId(id(i))) {
       return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kGpuNotGranted,
                               ControlName(call.command) + " of another card");
     }

@@ -20,9 +20,8 @@ namespace {
 constexpr std::uint32_t kNoInstance = 0xffffffff;  // PARTITIONID_INVALID: of a divided GPU
 
 // Returns the processes that use the class; NV20_SUBDEVICE_0: those that use the GPU.
-std::vector<std::uint32_t> PidsOnCard(const Container& container, ledger::Card card,
-                                      std::uint32_t cls,
-                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+std::vector<std::uint32_t> PidsOnGpu(const Container& container, ledger::Gpu gpu, std::uint32_t cls,
+                                     const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   std::set<std::uint32_t> found;
   for (const ledger::ClientInfo& client : container.ledger.Clients()) {
     const auto pid = pids.find(client.owner);
@@ -32,7 +31,7 @@ std::vector<std::uint32_t> PidsOnCard(const Container& container, ledger::Card c
     for (const ledger::ObjectInfo& object : container.ledger.Objects(client.ref)) {
       const auto parent = container.ledger.Find(client.ref, object.parent);
       // subdevice_ctrl_gpu_kernel.c: reports users of subdevices, and of objects below channels.
-      if (object.card == card && object.cls == cls &&
+      if (object.gpu == gpu && object.cls == cls &&
           (cls == rm::NV20_SUBDEVICE_0 || (parent && rm::IsChannelClass(parent->cls)))) {
         found.insert(pid->second);
         break;
@@ -42,11 +41,11 @@ std::vector<std::uint32_t> PidsOnCard(const Container& container, ledger::Card c
   return {found.begin(), found.end()};
 }
 
-void ListPids(const Container& container, Bytes& bytes, ledger::Card card,
+void ListPids(const Container& container, Bytes& bytes, ledger::Gpu gpu,
               const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   auto params = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(bytes);
   const auto list = params.idType == rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS
-                        ? PidsOnCard(container, card, params.id, pids)
+                        ? PidsOnGpu(container, gpu, params.id, pids)
                         : std::vector<std::uint32_t>();
   params.pidTblCount = static_cast<std::uint32_t>(std::min(list.size(), std::size(params.pidTbl)));
   std::ranges::fill(params.pidTbl, 0U);
@@ -54,10 +53,10 @@ void ListPids(const Container& container, Bytes& bytes, ledger::Card card,
   Store(bytes, params);
 }
 
-void TellPidInfo(const Container& container, Bytes& bytes, ledger::Card card,
+void TellPidInfo(const Container& container, Bytes& bytes, ledger::Gpu gpu,
                  const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   auto params = Load<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>(bytes);
-  const auto usage = container.ledger.UsageByProcess(card);
+  const auto usage = container.ledger.UsageByProcess(gpu);
   const std::size_t count =
       std::min<std::size_t>(params.pidInfoListCount, std::size(params.pidInfoList));
   for (std::size_t i = 0; i < count; ++i) {
@@ -106,11 +105,11 @@ Decision DecideProcesses(Container& container, Call& call, Decision decision,
 void Boundary::AnswerOfProcesses(Call& call, const Decision& decision,
                                  const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
   Bytes& params = call.nested[0].bytes;
-  const ledger::Card card = decision.card.value_or(0);
+  const ledger::Gpu gpu = decision.gpu.value_or(0);
   if (call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS) {
-    ListPids(container_, params, card, pids);
+    ListPids(container_, params, gpu, pids);
   } else {
-    TellPidInfo(container_, params, card, pids);
+    TellPidInfo(container_, params, gpu, pids);
   }
 }
 

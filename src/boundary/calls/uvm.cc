@@ -160,7 +160,7 @@ Names NamesOf(rm::Branch branch, std::uint32_t request) {
 
 bool GrantedUuid(const Container& container, const Call& call, std::size_t at) {
   const auto uuid = Load<rm::NvProcessorUuid>(call.image, at);
-  return uuid == NV_PROCESSOR_UUID_CPU_DEFAULT || container.CardOfUuid(uuid).has_value();
+  return uuid == NV_PROCESSOR_UUID_CPU_DEFAULT || container.GpuOfUuid(uuid).has_value();
 }
 
 // Checks a client that the parameters name, and the file it lies on.
@@ -174,20 +174,19 @@ bool OwnsNamedClient(const Container& container, const Call& call, Decision& dec
 }
 
 // Returns the GPUs of a perGpuAttributes array, each once; nothing if one is not granted.
-std::optional<std::set<ledger::Card>> CardsOfAttributes(const Container& container,
-                                                        const Call& call, std::size_t at,
-                                                        std::uint64_t count) {
-  std::set<ledger::Card> cards;
+std::optional<std::set<ledger::Gpu>> GpusOfAttributes(const Container& container, const Call& call,
+                                                      std::size_t at, std::uint64_t count) {
+  std::set<ledger::Gpu> gpus;
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto attributes =
         Load<rm::UvmGpuMappingAttributes>(call.image, at + i * sizeof(rm::UvmGpuMappingAttributes));
-    const auto card = container.CardOfUuid(attributes.gpuUuid);
-    if (!card) {
+    const auto gpu = container.GpuOfUuid(attributes.gpuUuid);
+    if (!gpu) {
       return std::nullopt;
     }
-    cards.insert(*card);
+    gpus.insert(*gpu);
   }
-  return cards;
+  return gpus;
 }
 
 Decision AnswerUvm(Container& container, Call& call, std::uint32_t status, Reason reason) {
@@ -199,16 +198,16 @@ Decision DecideRegisterGpu(Container& container, Call& call, Decision decision) 
   if (call.client != 0 && !OwnsNamedClient(container, call, decision)) {
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid);
   }
-  decision.card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
-  if (!decision.card) {
+  decision.gpu = container.GpuOfUuid(Load<rm::NvProcessorUuid>(call.image));
+  if (!decision.gpu) {
     return AnswerUvm(container, call, rm::NV_ERR_GPU_UUID_NOT_FOUND, Reason::kGpuNotGranted);
   }
-  std::set<ledger::Card> cards = ManagedCards(container);
-  cards.insert(*decision.card);
-  if (!container.managed.SetCards(cards)) {
-    return container.NoMemory(call, *decision.card);
+  std::set<ledger::Gpu> gpus = ManagedGpus(container);
+  gpus.insert(*decision.gpu);
+  if (!container.managed.SetGpus(gpus)) {
+    return container.NoMemory(call, *decision.gpu);
   }
-  container.registering.insert(*decision.card);
+  container.registering.insert(*decision.gpu);
   decision.effects.opens_gpu = true;
   return decision;
 }
@@ -216,8 +215,8 @@ Decision DecideRegisterGpu(Container& container, Call& call, Decision decision) 
 Decision DecideRegisterChannel(Container& container, Call& call, Decision decision,
                                UvmSpace& space) {
   const auto params = Load<rm::UVM_REGISTER_CHANNEL_PARAMS>(call.image);
-  const auto card = container.CardOfUuid(params.gpuUuid);
-  if (!OwnsNamedClient(container, call, decision) || !card) {
+  const auto gpu = container.GpuOfUuid(params.gpuUuid);
+  if (!OwnsNamedClient(container, call, decision) || !gpu) {
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
   }
   const auto channel = container.ledger.Find(decision.client, call.object);
@@ -237,7 +236,7 @@ Decision DecideRegisterChannel(Container& container, Call& call, Decision decisi
   decision.uvm_range = {params.base, params.base};
   if (params.length != 0 && params.base + params.length > params.base) {
     decision.uvm_range.end = params.base + params.length;
-    decision.uvm_planned = {*card};
+    decision.uvm_planned = {*gpu};
   }
   return ReserveTables(container, call, std::move(decision), space);
 }
@@ -260,9 +259,9 @@ Decision DecideMapExternal(Container& container, Call& call, Decision decision, 
   if (!memory || memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
     return AnswerUvm(container, call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid);
   }
-  const auto cards = CardsOfAttributes(
-      container, call, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD), tail.gpuAttributesCount);
-  if (!cards) {
+  const auto gpus = GpusOfAttributes(container, call, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD),
+                                     tail.gpuAttributesCount);
+  if (!gpus) {
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
   }
   auto reservation = container.ledger.ReserveExport(decision.client, memory->ref);
@@ -270,7 +269,7 @@ Decision DecideMapExternal(Container& container, Call& call, Decision decision, 
     return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
   }
   decision.reservation = std::move(*reservation);
-  decision.uvm_planned = *cards;
+  decision.uvm_planned = *gpus;
   decision.uvm_range = *range;
   return ReserveTables(container, call, std::move(decision), space);
 }
@@ -283,8 +282,8 @@ Decision DecideSemaphorePool(Container& container, Call& call, Decision decision
   if (!range || tail.gpuAttributesCount > rm::kUvmMaxGpus.At(container.abi.branch)) {
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS, Reason::kInvalid);
   }
-  const auto listed = CardsOfAttributes(container, call, sizeof(rm::UVM_ALLOC_SEMAPHORE_POOL_HEAD),
-                                        tail.gpuAttributesCount);
+  const auto listed = GpusOfAttributes(container, call, sizeof(rm::UVM_ALLOC_SEMAPHORE_POOL_HEAD),
+                                       tail.gpuAttributesCount);
   if (!listed) {
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
   }
@@ -307,8 +306,8 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
       if (!OwnsNamedClient(container, call, decision)) {
         return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
       }
-      decision.card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
-      return decision.card
+      decision.gpu = container.GpuOfUuid(Load<rm::NvProcessorUuid>(call.image));
+      return decision.gpu
                  ? ReserveTables(container, call, std::move(decision), space)
                  : AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
     case Effect::kRegisterChannel:
@@ -327,11 +326,11 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
       return DecideMapExternal(container, call, std::move(decision), space);
     case Effect::kMapTables: {
       const auto range = RangeOf(call);
-      const auto card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image, kAfterRange));
-      if (!range || !card) {
+      const auto gpu = container.GpuOfUuid(Load<rm::NvProcessorUuid>(call.image, kAfterRange));
+      if (!range || !gpu) {
         return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS, Reason::kInvalid);
       }
-      decision.uvm_planned = {*card};
+      decision.uvm_planned = {*gpu};
       decision.uvm_range = *range;
       return ReserveTables(container, call, std::move(decision), space);
     }
@@ -358,8 +357,8 @@ bool ChangesRanges(Effect effect, std::uint32_t request) {
 }
 
 void AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace& space) {
-  for (const ledger::Card card : decision.uvm_planned) {
-    space.AddPiece(card, decision.uvm_range.start, decision.uvm_range.end, hold);
+  for (const ledger::Gpu gpu : decision.uvm_planned) {
+    space.AddPiece(gpu, decision.uvm_range.start, decision.uvm_range.end, hold);
   }
 }
 
@@ -375,7 +374,7 @@ UvmSpace::Hold ExportHold(Container& container, const Call& call, Decision& deci
 }
 
 // Accounts for a request about a range, or a part of one.
-void AccountRange(const Call& call, const Decision& decision, std::optional<ledger::Card> card,
+void AccountRange(const Call& call, const Decision& decision, std::optional<ledger::Gpu> gpu,
                   UvmSpace& space) {
   rm::UVM_RANGE_HEAD head{};
   if (call.image.size() >= sizeof(head)) {
@@ -396,8 +395,8 @@ void AccountRange(const Call& call, const Decision& decision, std::optional<ledg
       AddPieces(decision, 0, space);
       break;
     case Effect::kUnmap:
-      if (card) {
-        space.UnmapPieces(*card, head.base, head.base + head.length);
+      if (gpu) {
+        space.UnmapPieces(*gpu, head.base, head.base + head.length);
       }
       break;
     case Effect::kFree:
@@ -409,26 +408,26 @@ void AccountRange(const Call& call, const Decision& decision, std::optional<ledg
 }
 
 void AccountInSpace(Container& container, const Call& call, Decision& decision,
-                    std::optional<ledger::Card> card, UvmSpace& space) {
+                    std::optional<ledger::Gpu> gpu, UvmSpace& space) {
   switch (FindRule(call.uvm_request)->effect) {
     case Effect::kRegisterGpu:
-      space.AddGpu(*card);
+      space.AddGpu(*gpu);
       break;
     case Effect::kUnregisterGpu:
-      if (card) {
-        space.RemoveGpu(*card);
+      if (gpu) {
+        space.RemoveGpu(*gpu);
       }
       break;
     case Effect::kRegisterVaSpace:
-      space.AddVaSpace(*card);
+      space.AddVaSpace(*gpu);
       break;
     case Effect::kUnregisterVaSpace:
-      if (card) {
-        space.RemoveVaSpace(*card);
+      if (gpu) {
+        space.RemoveVaSpace(*gpu);
       }
       break;
     case Effect::kRegisterChannel:
-      space.AddChannel({call.client, call.object}, *card, decision.uvm_range.start,
+      space.AddChannel({call.client, call.object}, *gpu, decision.uvm_range.start,
                        decision.uvm_range.end, ExportHold(container, call, decision, space));
       break;
     case Effect::kMapExternal:
@@ -444,7 +443,7 @@ void AccountInSpace(Container& container, const Call& call, Decision& decision,
       space.RemoveGroup();
       break;
     default:
-      AccountRange(call, decision, card, space);
+      AccountRange(call, decision, gpu, space);
       break;
   }
 }
@@ -568,27 +567,27 @@ void AccountUvm(Container& container, Call& call, Decision& decision, bool done)
     Store(call.image, params);
     return;
   }
-  if (rule->effect == Effect::kRegisterGpu && decision.card) {
-    container.registering.erase(container.registering.find(*decision.card));
+  if (rule->effect == Effect::kRegisterGpu && decision.gpu) {
+    container.registering.erase(container.registering.find(*decision.gpu));
   }
   const auto found = container.spaces.find(call.uvm_space);
   if (found == container.spaces.end()) {
-    (void)container.managed.SetCards(ManagedCards(container));
+    (void)container.managed.SetGpus(ManagedGpus(container));
     return;
   }
   UvmSpace& space = found->second;
   if (done) {
-    std::optional<ledger::Card> card;
+    std::optional<ledger::Gpu> gpu;
     if (rule->uuid != kNone) {
-      card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image, rule->uuid));
+      gpu = container.GpuOfUuid(Load<rm::NvProcessorUuid>(call.image, rule->uuid));
     }
-    AccountInSpace(container, call, decision, card, space);
+    AccountInSpace(container, call, decision, gpu, space);
     SettleSpace(container, call.uvm_space, space);
   } else {
     container.ledger.Cancel(decision.reservation);
     DropPlan(container, call, decision, space);
   }
-  (void)container.managed.SetCards(ManagedCards(container));
+  (void)container.managed.SetGpus(ManagedGpus(container));
 }
 
 }  // namespace cgpu::boundary

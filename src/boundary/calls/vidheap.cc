@@ -42,7 +42,7 @@ Decision DecideVidHeap(Container& container, Call& call, Decision decision) {
   }
   if (parent) {
     decision.object = parent->ref;
-    decision.card = parent->card;
+    decision.gpu = parent->gpu;
   }
   switch (head.function) {
     case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
@@ -101,11 +101,11 @@ std::optional<Undo> AccountVidHeap(Container& container, Call& call, Decision& d
   }
   // The heap's size, its free bytes, and where on the GPU that lies, which shows what neighbours
   // hold. The other functions show nothing of it.
-  if (head.function == rm::NVOS32_FUNCTION_INFO && decision.card) {
+  if (head.function == rm::NVOS32_FUNCTION_INFO && decision.gpu) {
     head = Load<rm::NVOS32_PARAMETERS>(call.image);
-    const std::uint64_t limit = container.ledger.Limit(*decision.card);
+    const std::uint64_t limit = container.ledger.Limit(*decision.gpu);
     head.total = limit;
-    head.free = limit - std::min(limit, container.ledger.Used(*decision.card));
+    head.free = limit - std::min(limit, container.ledger.Used(*decision.gpu));
     head.data.Info.size = std::min(head.data.Info.size, head.free);
     head.data.Info.offset = 0;
     head.data.Info.base = 0;

@@ -20,11 +20,11 @@ constexpr std::uint32_t ToKib(std::uint64_t bytes) {
 }
 
 void RewriteFbInfo(const Container& container, Bytes& bytes, std::size_t at, std::size_t count,
-                   ledger::Card card) {
-  const std::uint64_t limit = container.ledger.Limit(card);
+                   ledger::Gpu gpu) {
+  const std::uint64_t limit = container.ledger.Limit(gpu);
   const std::uint32_t total = ToKib(limit);
-  const std::uint32_t free = ToKib(limit - std::min(limit, container.ledger.Used(card)));
-  const std::uint64_t window = container.ledger.Bar1Quota(card);
+  const std::uint32_t free = ToKib(limit - std::min(limit, container.ledger.Used(gpu)));
+  const std::uint64_t window = container.ledger.Bar1Quota(gpu);
   for (std::size_t i = 0; i < count; ++i, at += sizeof(rm::NV2080_CTRL_FB_INFO)) {
     auto entry = Load<rm::NV2080_CTRL_FB_INFO>(bytes, at);
     switch (entry.index) {
@@ -50,7 +50,7 @@ void RewriteFbInfo(const Container& container, Bytes& bytes, std::size_t at, std
         break;
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
-        entry.data = ToKib(window - std::min(window, container.ledger.Bar1Used(card)));
+        entry.data = ToKib(window - std::min(window, container.ledger.Bar1Used(gpu)));
         break;
       // The heap's place on the GPU shows what neighbours hold.
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:
@@ -71,7 +71,7 @@ void RewriteFbInfo(const Container& container, Bytes& bytes, std::size_t at, std
 void FilterGpuIds(const Container& container, Bytes& bytes) {
   auto list = Load<rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS>(bytes);
   auto* const end = std::remove_if(std::begin(list.gpuIds), std::end(list.gpuIds),
-                                   [&](std::uint32_t id) { return !container.CardOfGpuId(id); });
+                                   [&](std::uint32_t id) { return !container.GpuWithId(id); });
   std::fill(end, std::end(list.gpuIds), rm::NV0000_CTRL_GPU_INVALID_ID);
   Store(bytes, list);
 }
@@ -86,7 +86,7 @@ void FilterProbedIds(const Container& container, Bytes& bytes) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < kSlots; ++i) {
     const auto id = Load<std::uint32_t>(before, i * kWord);
-    if (container.CardOfGpuId(id)) {
+    if (container.GpuWithId(id)) {
       Store(bytes, id, kept * kWord);
       if (has_flags) {
         Store(bytes, Load<std::uint32_t>(before, (2 * kSlots + i) * kWord),
@@ -112,7 +112,7 @@ void FilterActiveDevices(const Container& container, Bytes& bytes) {
       std::begin(list.devices) + std::min<std::size_t>(list.numDevices, std::size(list.devices));
   auto* const end = std::remove_if(std::begin(list.devices), last,
                                    [&](const rm::NV0000_CTRL_GPU_ACTIVE_DEVICE& device) {
-                                     return !container.CardOfGpuId(device.gpuId);
+                                     return !container.GpuWithId(device.gpuId);
                                    });
   std::fill(end, std::end(list.devices), rm::NV0000_CTRL_GPU_ACTIVE_DEVICE{});
   list.numDevices = static_cast<std::uint32_t>(end - std::begin(list.devices));
@@ -122,9 +122,9 @@ void FilterActiveDevices(const Container& container, Bytes& bytes) {
 // Keeps the bits of granted GPUs. Bit n: device instance n.
 void FilterDeviceMask(const Container& container, Bytes& bytes) {
   std::uint32_t mask = 0;
-  for (const CardIds& card : container.cards) {
-    if (card.device_instance < 32) {
-      mask |= std::uint32_t{1} << card.device_instance;
+  for (const GpuIds& gpu : container.gpus) {
+    if (gpu.device_instance < 32) {
+      mask |= std::uint32_t{1} << gpu.device_instance;
     }
   }
   Store(bytes, Load<std::uint32_t>(bytes) & mask);
@@ -132,13 +132,13 @@ void FilterDeviceMask(const Container& container, Bytes& bytes) {
 
 // Rewrites {count, {flags, size in MiB, size in bytes, offset}[8]} (ctrl2080bus.h). Windows onto
 // the GPU's memory may be as large as the GPU: none is reported larger than the slice needs.
-void RewriteBars(Container& container, Bytes& bytes, ledger::Card card) {
+void RewriteBars(Container& container, Bytes& bytes, ledger::Gpu gpu) {
   constexpr std::size_t kFirst = 8;
   constexpr std::size_t kEntry = 24;
   constexpr std::size_t kSizeBytes = 8;
   constexpr std::uint64_t kMib = 1024 * 1024;
   // Registers need some MiB whatever the slice is.
-  const std::uint64_t most = std::max(std::bit_ceil(container.ledger.Limit(card)), 256 * kMib);
+  const std::uint64_t most = std::max(std::bit_ceil(container.ledger.Limit(gpu)), 256 * kMib);
   for (std::size_t at = kFirst; at + kEntry <= bytes.size(); at += kEntry) {
     if (const auto size = Load<std::uint64_t>(bytes, at + kSizeBytes); size > most) {
       Store(bytes, most, at + kSizeBytes);
@@ -148,14 +148,14 @@ void RewriteBars(Container& container, Bytes& bytes, ledger::Card card) {
 }
 
 // Reports one region, as large as the slice; hides where it lies on the GPU.
-void RewriteRegions(const Container& container, Bytes& bytes, ledger::Card card) {
+void RewriteRegions(const Container& container, Bytes& bytes, ledger::Gpu gpu) {
   constexpr std::size_t kFirst =
       offsetof(rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535, fbRegion);
   if (bytes.size() < kFirst + container.abi.fb_region_stride || Load<std::uint32_t>(bytes) == 0) {
     return;
   }
   auto region = Load<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535>(bytes, kFirst);
-  const std::uint64_t limit = container.ledger.Limit(card);
+  const std::uint64_t limit = container.ledger.Limit(gpu);
   region.base = 0;
   region.limit = limit == 0 ? 0 : limit - 1;
   region.reserved = 0;
@@ -168,7 +168,7 @@ void RewriteRegions(const Container& container, Bytes& bytes, ledger::Card card)
 // The driver found the GPU by its uuid: one that is not granted does not exist.
 void HideUuidInfo(const Container& container, Call& call) {
   auto info = Load<rm::NV0000_CTRL_GPU_GET_UUID_INFO_PARAMS>(call.nested[0].bytes);
-  if (container.CardOfGpuId(info.gpuId)) {
+  if (container.GpuWithId(info.gpuId)) {
     return;
   }
   info.gpuId = 0;
@@ -190,12 +190,12 @@ Decision DecideView(Container& /*container*/, Call& call, Decision decision,
 
 std::optional<Undo> AccountView(Container& container, Call& call, Decision& decision) {
   Bytes& params = call.nested[0].bytes;
-  const ledger::Card card = decision.card.value_or(0);
+  const ledger::Gpu gpu = decision.gpu.value_or(0);
   switch (call.command) {
     case rm::NV2080_CTRL_CMD_FB_GET_INFO:
       if (call.nested.size() > 1) {
         Bytes& list = call.nested[1].bytes;
-        RewriteFbInfo(container, list, 0, list.size() / sizeof(rm::NV2080_CTRL_FB_INFO), card);
+        RewriteFbInfo(container, list, 0, list.size() / sizeof(rm::NV2080_CTRL_FB_INFO), gpu);
       }
       break;
     case rm::NV2080_CTRL_CMD_FB_GET_INFO_V2: {
@@ -203,11 +203,11 @@ std::optional<Undo> AccountView(Container& container, Call& call, Decision& deci
       const std::size_t room =
           (params.size() - sizeof(std::uint32_t)) / sizeof(rm::NV2080_CTRL_FB_INFO);
       RewriteFbInfo(container, params, sizeof(std::uint32_t),
-                    std::min<std::size_t>(Load<std::uint32_t>(params), room), card);
+                    std::min<std::size_t>(Load<std::uint32_t>(params), room), gpu);
       break;
     }
     case rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
-      RewriteRegions(container, params, card);
+      RewriteRegions(container, params, gpu);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS:
       FilterGpuIds(container, params);
@@ -222,7 +222,7 @@ std::optional<Undo> AccountView(Container& container, Call& call, Decision& deci
       FilterDeviceMask(container, params);
       break;
     case rm::NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO:
-      RewriteBars(container, params, card);
+      RewriteBars(container, params, gpu);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO:
       HideUuidInfo(container, call);

@@ -33,7 +33,7 @@ def length(kernel_us):
 
 
 def events(report):
-    """Whether the driver tells who was on the card when: cgpu measures by nothing else."""
+    """Whether the driver tells who was on the GPU when: cgpu measures by nothing else."""
     done = report.do(*report.plain(report.tool("gpu-orders"), "events", "--seconds", "0.5"))
     report.keep("events", [done.status, done.output, done.errors])
     report.judge("context switches in an event buffer that may only be read", done.status == 0,
@@ -160,7 +160,7 @@ def shares(report, per_us, ratio):
         return
     wanted = 100 / (1 + ratio)
     percent = 100 * got[0][0] / (got[0][0] + got[1][0])
-    # A simulated card's shares are exact in its own time, which this does not see.
+    # A simulated GPU's shares are exact in its own time, which this does not see.
     report.judge(name, report.node is not None or abs(percent - wanted) <= SHARE_POINTS,
                  "%.1f %% of %.1f %%; %d launches in %g s" % (
                      percent, wanted, got[0][0] + got[1][0], seconds))
@@ -189,7 +189,7 @@ def held_up(report, per_us):
     if not launches or not made:
         report.judge(title, False, errors or done.last_words())
         return
-    # From the first order on the other program has the card's queue full.
+    # From the first order on the other program has the GPU's queue full.
     launches = [launch for launch in launches if launch[0] >= made[0]["at"][0][0]]
     orders_at = [span for line in made for span in line["at"] + line["undo_at"]]
     calm = [us for begin, us in launches if not overlapping([(begin, us)], orders_at)]
@@ -203,7 +203,7 @@ def held_up(report, per_us):
 
 
 def in_a_slice(report, per_us):
-    """A container may take its own channels off the card."""
+    """A container may take its own channels off the GPU."""
     done = report.do(*report.slice(report.tool("gpu-orders"), "own", "--kernel-us", "1000", "--steps",
                                    str(int(per_us * 1000)), "--seconds", "2", flags=["--mem", "2GiB"]))
     said = lines_of(done)
@@ -228,7 +228,7 @@ def has_daemon():
 
 
 def weights(report, per_us, weight):
-    """Two containers that always want the card."""
+    """Two containers that always want the GPU."""
     name = "containers of weights 1:%d that always want the card" % weight
     words = ["--kernel-us", "1000", "--steps", str(int(per_us * 1000))]
     settle, count = (1, 2) if report.quick else (2, 5)

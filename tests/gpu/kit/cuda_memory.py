@@ -47,7 +47,7 @@ class Skip(Exception):
 
 
 class Cuda:
-    """A context on the first card."""
+    """A context on the first GPU."""
 
     def __init__(self):
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -88,7 +88,7 @@ class Cuda:
         return text.raw
 
     def touch(self, address, size):
-        """All of it by the card, where the library can; else its two ends."""
+        """All of it by the GPU, where the library can; else its two ends."""
         try:
             self.call("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(0), ctypes.c_size_t(size))
         except Skip:
@@ -123,7 +123,7 @@ class Managed(Plain):
 
 
 class Pool(Plain):
-    """The card's default pool, which keeps what it has."""
+    """The GPU's default pool, which keeps what it has."""
 
     def __init__(self, cuda):
         super().__init__(cuda)

@@ -14,7 +14,7 @@ CALLS = (
     ("VID_HEAP_CONTROL", ["raw", "alloc", "16", "--vidheap"]),
     # 0x30000001 as number and size. It makes an address space of the file and the process.
     ("UVM_INITIALIZE", ["raw", "ioctl", "1", "0x3000", "--file", "uvm", "--type", "0", "--dir", "0"]),
-    # NV_ESC_CARD_INFO names the cards: without cgpu all, with it those of the slice.
+    # NV_ESC_CARD_INFO names the GPUs: without cgpu all, with it those of the slice.
     ("NV_ESC_CARD_INFO", ["raw", "ioctl", "200", "2304"]),
 )
 

@@ -117,7 +117,7 @@ class Cuda:
                                 lambda: self.call("cuGraphLaunch", self._graphs[steps], self._stream))
 
     def calibrate(self, seconds, _):
-        """By two lengths, so that what a launch takes falls out, once the card's clocks have risen."""
+        """By two lengths, so that what a launch takes falls out, once the GPU's clocks have risen."""
         def least(steps, tries):
             one, best = self.launcher(steps), float("inf")
             for _ in range(tries):

@@ -190,7 +190,7 @@ def sliced(report, folder, recordings):
 
 
 def awake(report):
-    """The cards' files, open: else each program waits for the card to begin."""
+    """The GPUs' files, open: else each program waits for the GPU to begin."""
     if report.node:
         return []
     paths = [path for path in glob.glob("/dev/nvidia*") if re.fullmatch(r"/dev/nvidia(ctl|\d+)", path)]

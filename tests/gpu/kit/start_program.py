@@ -1,7 +1,7 @@
 """Begins with CUDA as programs do, one step after the other, whatever the ones before came to:
 
     start_program.py driver    cuInit, a context, memory, a kernel, by the driver API
-    start_program.py cudart    cudaGetDeviceCount and the card's clock, by CUDA's runtime library
+    start_program.py cudart    cudaGetDeviceCount and the GPU's clock, by CUDA's runtime library
     start_program.py both      cuInit, the runtime's steps, then the rest of the driver API's
 
 It says as JSON what each came to: CUDA's error, or null where there is no such library. Names its thread

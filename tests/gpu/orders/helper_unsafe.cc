@@ -81,7 +81,7 @@ void Execute(Slot& with) {
     *named = theirs;
     (void)syscall(SYS_close, other);
   }
-  // A device is only for a process that has the card open (device.c deviceConstruct()).
+  // A device is only for a process that has the GPU open (device.c deviceConstruct()).
   if (_IOC_NR(with.request) != rm::NV_ESC_REGISTER_FD) {
     (void)syscall(SYS_close, file);
   }

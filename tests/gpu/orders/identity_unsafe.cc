@@ -14,7 +14,7 @@
 #include "rm/nv_structs.h"
 #include "rm/nv_uvm.h"
 #include "rm/uvm_table.h"
-#include "rmclient/cards.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::orders {
 namespace {
@@ -37,9 +37,9 @@ void Say(const std::string& call, const rmclient::Outcome& outcome) {
 }
 
 // The mapping is this process's; the call that allows it was the helper's.
-void SayMapping(const rmclient::Client& client, const rmclient::Card& card, rm::NvHandle memory) {
+void SayMapping(const rmclient::Client& client, const rmclient::Gpu& gpu, rm::NvHandle memory) {
   constexpr unsigned char kMark = 0xC6;
-  const auto mapping = rmclient::Mapping::Make(client, card, memory, kBytes);
+  const auto mapping = rmclient::Mapping::Make(client, gpu, memory, kBytes);
   if (!mapping.ok()) {
     Say("MAP_MEMORY", false, mapping.error().what);
     return;
@@ -86,25 +86,25 @@ int Identity() {
   if (!client.ok()) {
     return Fail(client.error());
   }
-  auto cards = rmclient::OpenCards(*client);
-  if (!cards.ok() || cards->empty()) {
-    return Fail(cards.ok() ? Error{Code::kNotFound, 0, "there is no card", {}} : cards.error());
+  auto gpus = rmclient::OpenGpus(*client);
+  if (!gpus.ok() || gpus->empty()) {
+    return Fail(gpus.ok() ? Error{Code::kNotFound, 0, "there is no GPU", {}} : gpus.error());
   }
-  rmclient::Card& card = cards->front();
+  rmclient::Gpu& gpu = gpus->front();
   Say("RM_ALLOC of a client, a device and a subdevice", true, "ok");
-  const auto memory_info = rmclient::ReadFbInfo(*client, card);
+  const auto memory_info = rmclient::ReadFbInfo(*client, gpu);
   Say("RM_CONTROL", memory_info.ok(), memory_info.ok() ? "ok" : memory_info.error().what);
   rm::VidmemRequest request;
   request.size = kBytes;
   rm::NvHandle memory = 0;
-  const auto allocated = rmclient::AllocVidmem(*client, card, &request, &memory);
+  const auto allocated = rmclient::AllocVidmem(*client, gpu, &request, &memory);
   Say("RM_ALLOC of memory", allocated);
   if (allocated.ok()) {
-    SayMapping(*client, card, memory);
-    Say("RM_FREE", client->Free(card.device, memory));
+    SayMapping(*client, gpu, memory);
+    Say("RM_FREE", client->Free(gpu.device, memory));
   }
   rm::NvHandle group = 0;
-  Say("RM_ALLOC of a channel group", rmclient::AllocChannelGroup(*client, card, &group));
+  Say("RM_ALLOC of a channel group", rmclient::AllocChannelGroup(*client, gpu, &group));
   SayUvm("/dev/nvidia-uvm");
   SayOwn(*client);
   (void)std::fflush(stdout);

@@ -6,7 +6,7 @@
 //                    gives itself this time slice, says "ready", waits for a line, and says how
 //                    many launches then ended in S seconds
 //   gpu-orders own [--kernel-us N] [--steps N] [--seconds S]
-//                    takes its channels off the card, and says how many launches end after that;
+//                    takes its channels off the GPU, and says how many launches end after that;
 //                    at most for S seconds, and until there are ten
 //   gpu-orders bystander [--kernel-us N] [--steps N]
 //                    launches a kernel, waits for it, and so on, says "ready", and when its input
@@ -47,7 +47,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kUsPerS = 1'000'000;
 constexpr std::uint64_t kQueuedUs = 100'000;  // of work
 // A library waits where it has no room for another launch, which would be for ever while its
-// channels are off the card. How many CUDA has room for is not documented.
+// channels are off the GPU. How many CUDA has room for is not documented.
 constexpr std::uint64_t kMostQueued = 256;
 constexpr std::uint64_t kSliceUs = 2'000;   // that is set while it is measured how long it takes
 constexpr std::uint64_t kSettleUs = 5'000;  // before each try, at the least
@@ -99,10 +99,10 @@ std::string Listed(const Spans& spans) {
   return text + "]";
 }
 
-// Another client, which asks for the card's memory again and again: how long it waits at the most.
+// Another client, which asks for the GPU's memory again and again: how long it waits at the most.
 class Neighbour {
  public:
-  explicit Neighbour(unsigned card) : thread_([this, card] { Loop(card); }) {}
+  explicit Neighbour(unsigned gpu) : thread_([this, gpu] { Loop(gpu); }) {}
   ~Neighbour() {
     stop_ = true;
     thread_.join();
@@ -114,14 +114,14 @@ class Neighbour {
   std::uint64_t Longest() { return longest_.exchange(0); }
 
  private:
-  void Loop(unsigned card) {
+  void Loop(unsigned gpu) {
     constexpr std::chrono::microseconds kPause{200};
     auto client = rmclient::Client::Open();
-    auto cards = client.ok() ? rmclient::OpenCards(*client)
-                             : Result<std::vector<rmclient::Card>>(client.error());
-    while (!stop_ && cards.ok() && card < cards->size()) {
+    auto gpus = client.ok() ? rmclient::OpenGpus(*client)
+                            : Result<std::vector<rmclient::Gpu>>(client.error());
+    while (!stop_ && gpus.ok() && gpu < gpus->size()) {
       const Clock::time_point begin = Clock::now();
-      (void)rmclient::ReadFbInfo(*client, (*cards)[card]);
+      (void)rmclient::ReadFbInfo(*client, (*gpus)[gpu]);
       longest_ = std::max(longest_.load(), UsSince(begin));
       std::this_thread::sleep_for(kPause);
     }
@@ -268,7 +268,7 @@ int Share(const Line& line) {
     return Fail(*broken);
   }
   Say(R"({"ended":)" + std::to_string(ended) + "}");
-  // The other one has the card to itself only after this one's end.
+  // The other one has the GPU to itself only after this one's end.
   (void)bench.Run(kUsPerS / 2);
   return 0;
 }
@@ -337,14 +337,14 @@ int Events(const Line& line) {
   if (!client.ok()) {
     return Fail(client.error());
   }
-  auto cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return Fail(cards.error());
+  auto gpus = rmclient::OpenGpus(*client);
+  if (!gpus.ok()) {
+    return Fail(gpus.error());
   }
-  if (line.shape.gpu >= cards->size()) {
-    return Fail(burn::NoSuchGpu(line.shape.gpu, cards->size()));
+  if (line.shape.gpu >= gpus->size()) {
+    return Fail(burn::NoSuchGpu(line.shape.gpu, gpus->size()));
   }
-  auto log = rmclient::SwitchLog::Make(*client, (*cards)[line.shape.gpu]);
+  auto log = rmclient::SwitchLog::Make(*client, (*gpus)[line.shape.gpu]);
   if (!log.ok()) {
     return Fail(log.error());
   }

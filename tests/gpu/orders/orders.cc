@@ -26,14 +26,14 @@ Result<std::unique_ptr<Bench>> Bench::Make(const burn::Shape& shape) {
   if (!client.ok()) {
     return client.error();
   }
-  auto cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return cards.error();
+  auto gpus = rmclient::OpenGpus(*client);
+  if (!gpus.ok()) {
+    return gpus.error();
   }
-  if (shape.gpu >= cards->size()) {
-    return burn::NoSuchGpu(shape.gpu, cards->size());
+  if (shape.gpu >= gpus->size()) {
+    return burn::NoSuchGpu(shape.gpu, gpus->size());
   }
-  std::unique_ptr<Bench> bench(new Bench(std::move(*client), std::move(*cards), shape.gpu));
+  std::unique_ptr<Bench> bench(new Bench(std::move(*client), std::move(*gpus), shape.gpu));
   BeginToSee();
   auto load = burn::MakeCudaLoad(shape);
   if (load.ok()) {
@@ -93,7 +93,7 @@ std::uint64_t Bench::Run(std::uint64_t us) {
 rmclient::Outcome Bench::DupGroups() {
   for (const SeenObject& group : groups_) {
     rm::NvHandle copy = 0;
-    if (const auto outcome = client_.Dup(card_.device, &copy, group.client, group.handle);
+    if (const auto outcome = client_.Dup(gpu_.device, &copy, group.client, group.handle);
         !outcome.ok()) {
       return outcome;
     }
@@ -104,9 +104,9 @@ rmclient::Outcome Bench::DupGroups() {
 
 rmclient::Outcome Bench::DupChannel() {
   rm::NvHandle copy = 0;
-  const auto outcome = client_.Dup(card_.device, &copy, channels_[0].client, channels_[0].handle);
+  const auto outcome = client_.Dup(gpu_.device, &copy, channels_[0].client, channels_[0].handle);
   if (outcome.ok()) {
-    (void)client_.Free(card_.device, copy);
+    (void)client_.Free(gpu_.device, copy);
   }
   return outcome;
 }
@@ -158,7 +158,7 @@ rmclient::Outcome Bench::Disable(bool off) {
       params.hClientList[i] = channels_[begin + i].client;
       params.hChannelList[i] = channels_[begin + i].handle;
     }
-    const auto outcome = client_.Control(card_.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
+    const auto outcome = client_.Control(gpu_.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
                                          &params, sizeof(params));
     first = first.ok() ? outcome : first;
   }

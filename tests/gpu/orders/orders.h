@@ -11,7 +11,7 @@
 
 #include "gpu/orders/seen.h"
 #include "load/burn/load.h"
-#include "rmclient/cards.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::orders {
 
@@ -20,7 +20,7 @@ class Bench {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Bench>> Make(const burn::Shape& shape);
 
-  // Keeps the card's queue full.
+  // Keeps the GPU's queue full.
   void Feed();
   // The same for so long; how many launches ended meanwhile.
   std::uint64_t Run(std::uint64_t us);
@@ -40,14 +40,14 @@ class Bench {
   [[nodiscard]] rmclient::Outcome Disable(bool off);
 
  private:
-  Bench(rmclient::Client client, std::vector<rmclient::Card> cards, std::size_t card)
-      : client_(std::move(client)), cards_(std::move(cards)), card_(cards_[card]) {}
+  Bench(rmclient::Client client, std::vector<rmclient::Gpu> gpus, std::size_t gpu)
+      : client_(std::move(client)), gpus_(std::move(gpus)), gpu_(gpus_[gpu]) {}
   template <class Params>
   rmclient::Outcome OnGroups(rm::NvU32 command, Params params, std::size_t size);
 
   rmclient::Client client_;
-  std::vector<rmclient::Card> cards_;
-  rmclient::Card& card_;
+  std::vector<rmclient::Gpu> gpus_;
+  rmclient::Gpu& gpu_;
   std::unique_ptr<burn::Load> load_;
   std::vector<SeenObject> seen_;
   std::vector<SeenObject> groups_;    // for graphics and compute

@@ -37,8 +37,8 @@ std::string FileName(int fd) {
   if (name == "nvidiactl" || name == "nvidia-uvm") {
     return name == "nvidiactl" ? "ctl" : "uvm";
   }
-  constexpr std::string_view kCard = "nvidia";
-  const std::string number = name.starts_with(kCard) ? name.substr(kCard.size()) : "";
+  constexpr std::string_view kGpu = "nvidia";
+  const std::string number = name.starts_with(kGpu) ? name.substr(kGpu.size()) : "";
   return number.empty() || number.find_first_not_of("0123456789") != std::string::npos
              ? ""
              : "gpu" + number;

@@ -174,17 +174,17 @@ std::string FileName(std::string_view link) {
   if (link.ends_with(kDeleted)) {
     link.remove_suffix(kDeleted.size());
   }
-  constexpr std::string_view kCard = "nvidia";
+  constexpr std::string_view kGpu = "nvidia";
   const std::string_view name = link.substr(link.rfind('/') + 1);
-  if (!name.starts_with(kCard) || link.find("/dev/") == std::string_view::npos) {
+  if (!name.starts_with(kGpu) || link.find("/dev/") == std::string_view::npos) {
     return "";
   }
   if (name == "nvidiactl" || name == "nvidia-uvm") {
     return name == "nvidiactl" ? "ctl" : "uvm";
   }
-  const std::string_view number = name.substr(kCard.size());
-  const bool card = !number.empty() && number.find_first_not_of("0123456789") == number.npos;
-  return card ? "gpu" + std::string(number) : std::string(name);
+  const std::string_view number = name.substr(kGpu.size());
+  const bool gpu = !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+  return gpu ? "gpu" + std::string(number) : std::string(name);
 }
 
 std::optional<std::uint32_t> Call::Command() const {

@@ -13,7 +13,7 @@ namespace {
 
 class TimedLoad : public Load {
  public:
-  TimedLoad(rmclient::Client client, std::vector<rmclient::Card> gpus)
+  TimedLoad(rmclient::Client client, std::vector<rmclient::Gpu> gpus)
       : client_(std::move(client)), gpus_(std::move(gpus)) {}
 
   [[nodiscard]] Result<> Make(const Shape& shape) {
@@ -50,7 +50,7 @@ class TimedLoad : public Load {
 
  private:
   rmclient::Client client_;
-  std::vector<rmclient::Card> gpus_;
+  std::vector<rmclient::Gpu> gpus_;
   std::optional<sim::cuda::WorkQueue> queue_;
   unsigned program_ = 0;
   unsigned most_ = 0;
@@ -61,7 +61,7 @@ class TimedLoad : public Load {
 
 Result<std::unique_ptr<Load>> MakeTimedLoad(const Shape& shape) {
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open());
-  CGPU_ASSIGN_OR_RETURN(auto gpus, rmclient::OpenCards(client));
+  CGPU_ASSIGN_OR_RETURN(auto gpus, rmclient::OpenGpus(client));
   if (shape.gpu >= gpus.size()) {
     return NoSuchGpu(shape.gpu, gpus.size());
   }

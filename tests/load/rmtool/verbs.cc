@@ -79,7 +79,7 @@ Result<Target> OpenTarget(const Options& options) {
   if (!client.ok()) {
     return client.error();
   }
-  Result<std::vector<rmclient::Card>> gpus = rmclient::OpenCards(*client);
+  Result<std::vector<rmclient::Gpu>> gpus = rmclient::OpenGpus(*client);
   if (!gpus.ok()) {
     return gpus.error();
   }
@@ -99,11 +99,11 @@ int Info(const Options& options) {
   if (!client.ok()) {
     return Fail(client.error());
   }
-  Result<std::vector<rmclient::Card>> gpus = rmclient::OpenCards(*client);
+  Result<std::vector<rmclient::Gpu>> gpus = rmclient::OpenGpus(*client);
   if (!gpus.ok()) {
     return Fail(gpus.error());
   }
-  for (const rmclient::Card& gpu : *gpus) {
+  for (const rmclient::Gpu& gpu : *gpus) {
     const Result<rmclient::FbInfo> memory = rmclient::ReadFbInfo(*client, gpu);
     if (!memory.ok()) {
       return Fail(memory.error());

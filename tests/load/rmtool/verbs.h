@@ -4,7 +4,7 @@
 
 #include "load/rmtool/options.h"
 #include "rm/nv_types.h"
-#include "rmclient/cards.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::rmtool {
 
@@ -22,7 +22,7 @@ void WaitForEndOfStdin();
 // The client and the GPU that an Options names.
 struct Target {
   rmclient::Client client;
-  rmclient::Card gpu;
+  rmclient::Gpu gpu;
 };
 [[nodiscard]] Result<Target> OpenTarget(const Options& options);
 

@@ -23,7 +23,7 @@ Value Hex(const std::optional<std::uint32_t>& value, int digits) {
 }
 
 BusNumbers BusOf(const Subject& subject) {
-  return ParseBus(subject.card.bus_id).value_or(BusNumbers{});
+  return ParseBus(subject.gpu.bus_id).value_or(BusNumbers{});
 }
 
 // Fields that both queries have.
@@ -31,25 +31,25 @@ Value Timestamp(const Subject& subject) {
   return subject.now.timestamp;
 }
 Value GpuName(const Subject& subject) {
-  return subject.card.name;
+  return subject.gpu.name;
 }
 Value GpuUuid(const Subject& subject) {
-  return subject.card.uuid;
+  return subject.gpu.uuid;
 }
 Value GpuBusId(const Subject& subject) {
-  return subject.card.bus_id;
+  return subject.gpu.bus_id;
 }
 
 Value EccMode(const Subject& subject, bool Ecc::* mode) {
-  const std::optional<Ecc>& ecc = subject.card.ecc;
+  const std::optional<Ecc>& ecc = subject.gpu.ecc;
   return ecc ? Enabled((*ecc).*mode) : std::nullopt;
 }
 Value Corrected(const Subject& subject) {
-  const std::optional<Ecc>& ecc = subject.card.ecc;
+  const std::optional<Ecc>& ecc = subject.gpu.ecc;
   return ecc && ecc->enabled ? Value(std::to_string(ecc->corrected)) : std::nullopt;
 }
 Value Uncorrected(const Subject& subject) {
-  const std::optional<Ecc>& ecc = subject.card.ecc;
+  const std::optional<Ecc>& ecc = subject.gpu.ecc;
   return ecc && ecc->enabled ? Value(std::to_string(ecc->uncorrected)) : std::nullopt;
 }
 
@@ -71,9 +71,9 @@ std::vector<Field> Identity() {
       {"pci.device", "", "", "",
        [](const Subject& subject) { return Hex(BusOf(subject).device, 2); }},
       {"pci.device_id", "", "", "",
-       [](const Subject& subject) { return Hex(subject.card.pci_device, 8); }},
+       [](const Subject& subject) { return Hex(subject.gpu.pci_device, 8); }},
       {"pci.sub_device_id", "", "", "",
-       [](const Subject& subject) { return Hex(subject.card.pci_subsystem, 8); }},
+       [](const Subject& subject) { return Hex(subject.gpu.pci_subsystem, 8); }},
       {"pcie.link.gen.current", "", "", "The link to the host."},
       {"pcie.link.gen.gpucurrent", "", "", ""},
       {"pcie.link.gen.max", "", "", ""},
@@ -82,7 +82,7 @@ std::vector<Field> Identity() {
       {"pcie.link.width.current", "", "", ""},
       {"pcie.link.width.max", "", "", ""},
       {"index", "", "", "Counts the GPUs from 0, in order of their PCI addresses.",
-       [](const Subject& subject) { return Value(std::to_string(subject.card.index)); }},
+       [](const Subject& subject) { return Value(std::to_string(subject.gpu.index)); }},
   };
 }
 
@@ -92,23 +92,23 @@ std::vector<Field> Modes() {
       {"display_attached", "", "", ""},
       {"display_active", "", "", ""},
       {"persistence_mode", "", "", "",
-       [](const Subject& subject) { return Enabled(subject.card.persistence); }},
+       [](const Subject& subject) { return Enabled(subject.gpu.persistence); }},
       {"addressing_mode", "", "", ""},
       {"accounting.mode", "", "", ""},
       {"accounting.buffer_size", "", "", ""},
       {"driver_model.current", "", "", ""},
       {"driver_model.pending", "", "", ""},
-      {"vbios_version", "", "", "", [](const Subject& subject) { return subject.card.bios; }},
+      {"vbios_version", "", "", "", [](const Subject& subject) { return subject.gpu.bios; }},
       {"inforom.img", "inforom.image", "", "",
-       [](const Subject& subject) { return subject.card.inforom; }},
-      {"inforom.oem", "", "", "", [](const Subject& subject) { return subject.card.inforom_oem; }},
-      {"inforom.ecc", "", "", "", [](const Subject& subject) { return subject.card.inforom_ecc; }},
+       [](const Subject& subject) { return subject.gpu.inforom; }},
+      {"inforom.oem", "", "", "", [](const Subject& subject) { return subject.gpu.inforom_oem; }},
+      {"inforom.ecc", "", "", "", [](const Subject& subject) { return subject.gpu.inforom_ecc; }},
       {"inforom.pwr", "inforom.power", "", ""},
       {"gom.current", "gpu_operation_mode.current", "", ""},
       {"gom.pending", "gpu_operation_mode.pending", "", ""},
       {"fan.speed", "", "%", ""},
       {"pstate", "", "", "The performance state: P0 is the fastest.",
-       [](const Subject& subject) { return subject.card.pstate; }},
+       [](const Subject& subject) { return subject.gpu.pstate; }},
   };
 }
 
@@ -128,25 +128,25 @@ std::vector<Field> ClockReasons() {
 std::vector<Field> MemoryAndUse() {
   return {
       {"memory.total", "", "MiB", "Memory of the GPU: in a slice, what the slice was given.",
-       [](const Subject& subject) { return Value(InMiB(subject.card.memory.total)); }},
+       [](const Subject& subject) { return Value(InMiB(subject.gpu.memory.total)); }},
       {"memory.reserved", "", "MiB", ""},
       {"memory.used", "", "MiB", "",
-       [](const Subject& subject) { return Value(InMiB(subject.card.memory.used)); }},
+       [](const Subject& subject) { return Value(InMiB(subject.gpu.memory.used)); }},
       {"memory.free", "", "MiB", "",
-       [](const Subject& subject) { return Value(InMiB(subject.card.memory.free)); }},
+       [](const Subject& subject) { return Value(InMiB(subject.gpu.memory.free)); }},
       {"compute_mode", "", "", "Who may make compute contexts.",
-       [](const Subject& subject) { return subject.card.compute_mode; }},
+       [](const Subject& subject) { return subject.gpu.compute_mode; }},
       {"compute_cap", "", "", "The compute capability.",
-       [](const Subject& subject) { return subject.card.compute_cap; }},
+       [](const Subject& subject) { return subject.gpu.compute_cap; }},
       {"utilization.gpu", "", "%",
        "Part of the last second in which the GPU's engines were busy. Not told in a slice.",
-       [](const Subject& subject) { return Number(subject.card.use.graphics); }},
+       [](const Subject& subject) { return Number(subject.gpu.use.graphics); }},
       {"utilization.memory", "", "%", "",
-       [](const Subject& subject) { return Number(subject.card.use.memory); }},
+       [](const Subject& subject) { return Number(subject.gpu.use.memory); }},
       {"utilization.encoder", "", "%", "",
-       [](const Subject& subject) { return Number(subject.card.use.encoder); }},
+       [](const Subject& subject) { return Number(subject.gpu.use.encoder); }},
       {"utilization.decoder", "", "%", "",
-       [](const Subject& subject) { return Number(subject.card.use.decoder); }},
+       [](const Subject& subject) { return Number(subject.gpu.use.decoder); }},
       {"utilization.jpeg", "", "%", ""},
       {"utilization.ofa", "", "%", ""},
       {"encoder.stats.sessionCount", "", "", ""},
@@ -218,7 +218,7 @@ std::vector<Field> Board() {
       {"clocks.max.sm", "", "MHz", ""},
       {"clocks.max.memory", "clocks.max.mem", "MHz", ""},
       {"mig.mode.current", "", "", "Division of the GPU by its hardware, and by firmware.",
-       [](const Subject& subject) { return Enabled(subject.card.mig); }},
+       [](const Subject& subject) { return Enabled(subject.gpu.mig); }},
       {"mig.mode.pending", "", "", ""},
       {"gsp.mode.current", "", "", ""},
       {"gsp.mode.default", "", "", ""},

@@ -14,7 +14,7 @@ namespace cgpu::smi {
 struct Subject {
   const Report& report;
   const Moment& now;
-  const Card& card;
+  const Gpu& gpu;
   const Process* process = nullptr;
 };
 

@@ -65,28 +65,28 @@ std::optional<std::string> ValueOf(const Result<std::string>& result) {
   return result.ok() ? std::optional(*result) : std::nullopt;
 }
 
-Card Fixed(rmclient::Client& client, const rmclient::Card& from) {
-  Card card;
-  card.index = from.index;
-  card.minor = from.minor;
-  card.uuid = from.uuid;
-  card.name = from.name;
-  card.bus_id = BusId(from.bdf);
+Gpu Fixed(rmclient::Client& client, const rmclient::Gpu& from) {
+  Gpu gpu;
+  gpu.index = from.index;
+  gpu.minor = from.minor;
+  gpu.uuid = from.uuid;
+  gpu.name = from.name;
+  gpu.bus_id = BusId(from.bdf);
   if (const auto ids = rmclient::ReadPciIds(client, from); ids.ok()) {
-    card.pci_device = ids->device;
-    card.pci_subsystem = ids->subsystem;
+    gpu.pci_device = ids->device;
+    gpu.pci_subsystem = ids->subsystem;
   }
   if (const auto capability = rmclient::ReadComputeCapability(client, from); capability.ok()) {
-    card.compute_cap = std::to_string(capability->major) + "." + std::to_string(capability->minor);
+    gpu.compute_cap = std::to_string(capability->major) + "." + std::to_string(capability->minor);
   }
   if (const auto architecture = rmclient::ReadArchitecture(client, from); architecture.ok()) {
-    card.architecture = NameOf(architecture->architecture);
+    gpu.architecture = NameOf(architecture->architecture);
   }
-  card.bios = ValueOf(rmclient::ReadBiosVersion(client, from));
-  card.inforom = ValueOf(rmclient::ReadInforomImage(client, from));
-  card.inforom_oem = ValueOf(rmclient::ReadInforomObject(client, from, "OEM"));
-  card.inforom_ecc = ValueOf(rmclient::ReadInforomObject(client, from, "ECC"));
-  return card;
+  gpu.bios = ValueOf(rmclient::ReadBiosVersion(client, from));
+  gpu.inforom = ValueOf(rmclient::ReadInforomImage(client, from));
+  gpu.inforom_oem = ValueOf(rmclient::ReadInforomObject(client, from, "OEM"));
+  gpu.inforom_ecc = ValueOf(rmclient::ReadInforomObject(client, from, "ECC"));
+  return gpu;
 }
 
 // Returns the containers of this host; none where there are none or this user may not know.
@@ -109,7 +109,7 @@ struct Told {
   bool tells_use = false;
 };
 
-Result<Told> AskForProcesses(rmclient::Client& client, const rmclient::Card& from,
+Result<Told> AskForProcesses(rmclient::Client& client, const rmclient::Gpu& from,
                              const Result<rmclient::Use>& use) {
   CGPU_ASSIGN_OR_RETURN(const auto processes, rmclient::ReadProcesses(client, from));
   Told told;
@@ -146,8 +146,8 @@ Use UseOf(const Told& told, std::uint32_t pid) {
   return use != told.uses.end() ? use->second : told.tells_use ? Use{0, 0, 0, 0} : Use{};
 }
 
-// Puts a container and its processes into `card`, and takes its shim out of what the driver told.
-void AddContainer(Card& card, Told& told, const ContainerStatus& from, const CardStatus& part) {
+// Puts a container and its processes into `gpu`, and takes its shim out of what the driver told.
+void AddContainer(Gpu& gpu, Told& told, const ContainerStatus& from, const GpuStatus& part) {
   Container container{from.id,   from.name,       TypeOf(told, from.shim),
                       from.shim, part.used_bytes, part.limit_bytes};
   container.use = UseOf(told, from.shim);
@@ -157,76 +157,76 @@ void AddContainer(Card& card, Told& told, const ContainerStatus& from, const Car
     std::erase_if(holders, [](const ProcessMemory& process) { return process.bytes == 0; });
     container.divided = holders.size() != 1;
     for (const ProcessMemory& process : holders) {
-      card.processes.push_back({process.pid, ProgramOf(process.pid), container.type, process.bytes,
-                                container.divided ? Use{} : container.use});
+      gpu.processes.push_back({process.pid, ProgramOf(process.pid), container.type, process.bytes,
+                               container.divided ? Use{} : container.use});
     }
   }
-  card.containers.push_back(std::move(container));
+  gpu.containers.push_back(std::move(container));
 }
 
-void AddProcesses(Card& card, Told told, const std::vector<ContainerStatus>& containers) {
+void AddProcesses(Gpu& gpu, Told told, const std::vector<ContainerStatus>& containers) {
   for (const ContainerStatus& container : containers) {
-    for (const CardStatus& part : container.cards) {
-      if (part.uuid == card.uuid) {
-        AddContainer(card, told, container, part);
+    for (const GpuStatus& part : container.gpus) {
+      if (part.uuid == gpu.uuid) {
+        AddContainer(gpu, told, container, part);
       }
     }
   }
   told.bytes.erase(static_cast<std::uint32_t>(getpid()));
   for (const auto& [pid, bytes] : told.bytes) {
     if (bytes != 0) {
-      card.processes.push_back({pid, ProgramOf(pid), TypeOf(told, pid), bytes, UseOf(told, pid)});
+      gpu.processes.push_back({pid, ProgramOf(pid), TypeOf(told, pid), bytes, UseOf(told, pid)});
     }
   }
-  std::ranges::sort(card.processes, {}, &Process::pid);
+  std::ranges::sort(gpu.processes, {}, &Process::pid);
 }
 
-void ReadModes(rmclient::Client& client, const rmclient::Card& from, Card& card) {
+void ReadModes(rmclient::Client& client, const rmclient::Gpu& from, Gpu& gpu) {
   if (const auto mode = rmclient::ReadComputeMode(client, from); mode.ok()) {
-    card.compute_mode = ComputeModeOf(*mode);
+    gpu.compute_mode = ComputeModeOf(*mode);
   }
   if (const auto state = rmclient::ReadPerformanceState(client, from); state.ok()) {
-    card.pstate = "P" + std::to_string(*state);
+    gpu.pstate = "P" + std::to_string(*state);
   }
   if (const auto persistence = rmclient::ReadPersistence(client, from); persistence.ok()) {
-    card.persistence = *persistence;
+    gpu.persistence = *persistence;
   }
   if (const auto mig = rmclient::ReadMig(client, from); mig.ok()) {
-    card.mig = *mig;
+    gpu.mig = *mig;
   }
   const auto ecc = rmclient::ReadEcc(client, from);
   const auto setting = rmclient::ReadEccSetting(client, from);
   if (ecc.ok()) {
-    card.ecc = Ecc{ecc->enabled, setting.ok() ? setting->next : ecc->enabled, ecc->corrected,
-                   ecc->uncorrected};
+    gpu.ecc = Ecc{ecc->enabled, setting.ok() ? setting->next : ecc->enabled, ecc->corrected,
+                  ecc->uncorrected};
   }
 }
 
-// Reads what changes of one GPU. `card` has what does not.
-Result<Card> Read(rmclient::Client& client, const rmclient::Card& from, Card card,
-                  const std::vector<ContainerStatus>& containers) {
+// Reads what changes of one GPU. `gpu` has what does not.
+Result<Gpu> Read(rmclient::Client& client, const rmclient::Gpu& from, Gpu gpu,
+                 const std::vector<ContainerStatus>& containers) {
   CGPU_ASSIGN_OR_RETURN(const auto memory, rmclient::ReadFbInfo(client, from));
-  card.memory = {memory.total, memory.used(), memory.free};
+  gpu.memory = {memory.total, memory.used(), memory.free};
   if (const auto bar1 = rmclient::ReadBar1(client, from); bar1.ok()) {
-    card.bar1 = Memory{bar1->total, bar1->used(), bar1->free};
+    gpu.bar1 = Memory{bar1->total, bar1->used(), bar1->free};
   }
-  ReadModes(client, from, card);
+  ReadModes(client, from, gpu);
   const auto use = rmclient::ReadUse(client, from);
   if (use.ok()) {
-    card.use = PercentsOf(*use);
+    gpu.use = PercentsOf(*use);
   }
   CGPU_ASSIGN_OR_RETURN(auto told, AskForProcesses(client, from, use));
-  AddProcesses(card, std::move(told), containers);
-  return card;
+  AddProcesses(gpu, std::move(told), containers);
+  return gpu;
 }
 
 }  // namespace
 
 Result<Source> Source::Open(const rmclient::DevicePaths& paths) {
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
-  CGPU_ASSIGN_OR_RETURN(auto cards, rmclient::OpenCards(client));
-  Source source(std::move(client), std::move(cards));
-  for (const rmclient::Card& from : source.opened_) {
+  CGPU_ASSIGN_OR_RETURN(auto gpus, rmclient::OpenGpus(client));
+  Source source(std::move(client), std::move(gpus));
+  for (const rmclient::Gpu& from : source.opened_) {
     source.fixed_.push_back(Fixed(source.client_, from));
   }
   return source;
@@ -241,12 +241,12 @@ Result<Report> Source::Read() {
   }
   report.attached = opened_.size();
   for (std::size_t i = 0; i < opened_.size(); ++i) {
-    auto card = smi::Read(client_, opened_[i], fixed_[i], containers);
-    if (card.ok()) {
-      report.cards.push_back(*std::move(card));
+    auto gpu = smi::Read(client_, opened_[i], fixed_[i], containers);
+    if (gpu.ok()) {
+      report.gpus.push_back(*std::move(gpu));
     } else {
       report.silent.push_back("GPU " + std::to_string(fixed_[i].index) + " (" + fixed_[i].bus_id +
-                              ") does not answer: " + card.error().what);
+                              ") does not answer: " + gpu.error().what);
     }
   }
   return report;

@@ -6,8 +6,8 @@
 
 #include "apps/cgpu/smi/report.h"
 #include "base/result.h"
-#include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/gpus.h"
 
 namespace cgpu::smi {
 
@@ -15,7 +15,7 @@ namespace cgpu::smi {
 // last. Not thread-safe.
 class Source {
  public:
-  // Opens all GPUs that this process may open. Errors: as of Client::Open() and OpenCards().
+  // Opens all GPUs that this process may open. Errors: as of Client::Open() and OpenGpus().
   [[nodiscard]] static Result<Source> Open(const rmclient::DevicePaths& paths);
 
   // Reads everything once. A GPU that has stopped to answer is in `silent` alone. The driver names
@@ -25,12 +25,12 @@ class Source {
   [[nodiscard]] Result<Report> Read();
 
  private:
-  Source(rmclient::Client client, std::vector<rmclient::Card> opened)
+  Source(rmclient::Client client, std::vector<rmclient::Gpu> opened)
       : client_(std::move(client)), opened_(std::move(opened)) {}
 
   rmclient::Client client_;
-  std::vector<rmclient::Card> opened_;
-  std::vector<Card> fixed_;  // what no reading changes, in the order of `opened_`
+  std::vector<rmclient::Gpu> opened_;
+  std::vector<Gpu> fixed_;  // what no reading changes, in the order of `opened_`
 };
 
 }  // namespace cgpu::smi

@@ -22,8 +22,8 @@ bool Has(const Parts& parts, const std::string& part) {
   return parts.empty() || parts.contains(part);
 }
 
-std::string ValueOf(const LogItem& item, const Card& card) {
-  const auto value = item.value == nullptr ? std::nullopt : item.value(card);
+std::string ValueOf(const LogItem& item, const Gpu& gpu) {
+  const auto value = item.value == nullptr ? std::nullopt : item.value(gpu);
   return value ? Printable(*value) : kNone;
 }
 
@@ -37,13 +37,13 @@ void AppendLine(std::string& text, int indent, const std::string& label, const s
   Append(text, "%*s%-*s: %s\n", indent, "", kColon - indent, label.c_str(), value.c_str());
 }
 
-void AppendProcesses(std::string& text, const Card& card) {
-  if (card.processes.empty()) {
+void AppendProcesses(std::string& text, const Gpu& gpu) {
+  if (gpu.processes.empty()) {
     AppendLine(text, 4, "Processes", "None");
     return;
   }
   text += "    Processes\n";
-  for (const Process& process : card.processes) {
+  for (const Process& process : gpu.processes) {
     AppendLine(text, 8, "GPU instance ID", kNone);
     AppendLine(text, 8, "Compute instance ID", kNone);
     AppendLine(text, 8, "Process ID", std::to_string(process.pid));
@@ -86,7 +86,7 @@ void AppendTag(std::string& text, int depth, const std::string& tag) {
   text += std::string(static_cast<std::size_t>(depth), '\t') + "<" + tag + ">\n";
 }
 
-void AppendXmlItems(std::string& text, const Card& card, const Parts& parts) {
+void AppendXmlItems(std::string& text, const Gpu& gpu, const Parts& parts) {
   constexpr int kBelowGpu = 2;
   std::vector<std::string> open;
   const auto close = [&](int depth) {
@@ -104,15 +104,15 @@ void AppendXmlItems(std::string& text, const Card& card, const Parts& parts) {
       AppendTag(text, kBelowGpu + item.depth, item.element);
       open.emplace_back(item.element);
     } else {
-      AppendElement(text, kBelowGpu + item.depth, item.element, ValueOf(item, card));
+      AppendElement(text, kBelowGpu + item.depth, item.element, ValueOf(item, gpu));
     }
   }
   close(0);
 }
 
-void AppendXmlProcesses(std::string& text, const Card& card) {
+void AppendXmlProcesses(std::string& text, const Gpu& gpu) {
   AppendTag(text, 2, "processes");
-  for (const Process& process : card.processes) {
+  for (const Process& process : gpu.processes) {
     AppendTag(text, 3, "process_info");
     AppendElement(text, 4, "gpu_instance_id", kNone);
     AppendElement(text, 4, "compute_instance_id", kNone);
@@ -158,8 +158,8 @@ std::string RenderLog(const Report& report, const Moment& now, const Parts& part
   AppendLine(text, 0, "CUDA Version", OrNone(report.cuda_version));
   text += "\n";
   AppendLine(text, 0, "Attached GPUs", std::to_string(report.attached));
-  for (const Card& card : report.cards) {
-    text += "GPU " + card.bus_id + "\n";
+  for (const Gpu& gpu : report.gpus) {
+    text += "GPU " + gpu.bus_id + "\n";
     for (const LogItem& item : LogItems()) {
       if (!Has(parts, item.part)) {
         continue;
@@ -168,11 +168,11 @@ std::string RenderLog(const Report& report, const Moment& now, const Parts& part
       if (item.heading) {
         Append(text, "%*s%s\n", indent, "", item.label);
       } else {
-        AppendLine(text, indent, item.label, ValueOf(item, card));
+        AppendLine(text, indent, item.label, ValueOf(item, gpu));
       }
     }
     if (Has(parts, kProcesses)) {
-      AppendProcesses(text, card);
+      AppendProcesses(text, gpu);
     }
     text += "\n";
   }
@@ -188,11 +188,11 @@ std::string RenderXml(const Report& report, const Moment& now, const Parts& part
   AppendElement(text, 1, "driver_version", report.driver_version);
   AppendElement(text, 1, "cuda_version", OrNone(report.cuda_version));
   AppendElement(text, 1, "attached_gpus", std::to_string(report.attached));
-  for (const Card& card : report.cards) {
-    AppendTag(text, 1, "gpu id=\"" + card.bus_id + "\"");
-    AppendXmlItems(text, card, parts);
+  for (const Gpu& gpu : report.gpus) {
+    AppendTag(text, 1, "gpu id=\"" + gpu.bus_id + "\"");
+    AppendXmlItems(text, gpu, parts);
     if (Has(parts, kProcesses)) {
-      AppendXmlProcesses(text, card);
+      AppendXmlProcesses(text, gpu);
     }
     AppendTag(text, 1, "/gpu");
   }

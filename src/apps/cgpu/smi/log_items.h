@@ -22,7 +22,7 @@ struct LogItem {
   const char* label = "";
   const char* element = "";  // its name in XML
   // Returns the value; nothing, or nullptr: it is not known.
-  std::optional<std::string> (*value)(const Card& card) = nullptr;
+  std::optional<std::string> (*value)(const Gpu& gpu) = nullptr;
 };
 
 // Returns all lines of a GPU but those of its processes, which come last.

@@ -14,8 +14,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(RenderLog, ShowsTheNamedPartsAsNvidiaSmiDoes) {
-  Report report = TwoCards();
-  report.cards.erase(report.cards.begin());
+  Report report = TwoGpus();
+  report.gpus.erase(report.gpus.begin());
   EXPECT_EQ(RenderLog(report, kMoment, *ParseParts("MEMORY, utilization,PIDS")),
             R"(
 ==============NVSMI LOG==============
@@ -64,7 +64,7 @@ GPU 00000000:05:00.0
 }
 
 TEST(RenderLog, ShowsAllWithoutParts) {
-  const std::string log = RenderLog(TwoCards(), kMoment, {});
+  const std::string log = RenderLog(TwoGpus(), kMoment, {});
   for (const char* line : {"    Product Name                          : Tesla V100-SXM2-16GB\n",
                            "    Product Architecture                  : Volta\n",
                            "    GPU UUID                              : GPU-00000001\n",
@@ -79,7 +79,7 @@ TEST(RenderLog, ShowsAllWithoutParts) {
                            "    Processes                             : None\n"}) {
     EXPECT_THAT(log, HasSubstr(line));
   }
-  EXPECT_THAT(RenderLog(TwoCards(), kMoment, *ParseParts("COMPUTE")), Not(HasSubstr("Product")));
+  EXPECT_THAT(RenderLog(TwoGpus(), kMoment, *ParseParts("COMPUTE")), Not(HasSubstr("Product")));
 }
 
 TEST(ParseParts, RefusesOthers) {
@@ -92,8 +92,8 @@ TEST(ParseParts, RefusesOthers) {
 }
 
 TEST(RenderXml, NestsAndEscapes) {
-  Report report = TwoCards();
-  report.cards[1].processes[0].name = "<&\">\n";
+  Report report = TwoGpus();
+  report.gpus[1].processes[0].name = "<&\">\n";
   const std::string xml = RenderXml(report, kMoment, {});
   for (const char* text :
        {"<nvidia_smi_log>\n\t<timestamp>Fri Nov 21 15:36:05 2026</timestamp>\n",

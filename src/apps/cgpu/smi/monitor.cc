@@ -14,7 +14,7 @@ using Value = std::optional<std::uint64_t>;
 
 // Subject of a line: a GPU, and for pmon a process or a container on it.
 struct Line {
-  const Card& card;
+  const Gpu& gpu;
   const Use& use;
   std::uint64_t bytes = 0;
 };
@@ -39,11 +39,11 @@ Value Encoder(const Line& line) {
 Value Decoder(const Line& line) {
   return line.use.decoder;
 }
-Value CardUsed(const Line& line) {
-  return line.card.memory.used / kMiB;
+Value GpuUsed(const Line& line) {
+  return line.gpu.memory.used / kMiB;
 }
 Value Bar1Used(const Line& line) {
-  return line.card.bar1 ? Value(line.card.bar1->used / kMiB) : std::nullopt;
+  return line.gpu.bar1 ? Value(line.gpu.bar1->used / kMiB) : std::nullopt;
 }
 Value Bytes(const Line& line) {
   return line.bytes / kMiB;
@@ -63,7 +63,7 @@ constexpr Column kGpuColumns[] = {
     {'c', "pclk", "MHz"},
     {'v', "pviol", "%"},
     {'v', "tviol", "bool"},
-    {'m', "fb", "MB", CardUsed},
+    {'m', "fb", "MB", GpuUsed},
     {'m', "bar1", "MB", Bar1Used},
     {'m', "ccpm", "MB"},
     {'e', "sbecc", "errs"},
@@ -146,27 +146,27 @@ std::string Command(const std::string& path) {
 }
 
 void AppendProcess(std::string& text, const MonitorOptions& options, const Moment& now,
-                   const Card& card, const Process& process) {
-  const Line line{card, process.use, process.bytes};
-  text += LineStart(options, now, card.index);
+                   const Gpu& gpu, const Process& process) {
+  const Line line{gpu, process.use, process.bytes};
+  text += LineStart(options, now, gpu.index);
   Append(text, "%11u%6s", process.pid, process.type.c_str());
   AppendValues(text, options, &line);
   Append(text, "    %-15s\n", Command(process.name).c_str());
 }
 
-std::string ProcessLines(const MonitorOptions& options, const Card& card, const Moment& now) {
+std::string ProcessLines(const MonitorOptions& options, const Gpu& gpu, const Moment& now) {
   std::string text;
-  for (const Process& process : card.processes) {
-    AppendProcess(text, options, now, card, process);
+  for (const Process& process : gpu.processes) {
+    AppendProcess(text, options, now, gpu, process);
   }
-  for (const Container& container : card.containers) {
+  for (const Container& container : gpu.containers) {
     if (container.divided && container.use.graphics.value_or(0) != 0) {
-      AppendProcess(text, options, now, card,
+      AppendProcess(text, options, now, gpu,
                     {container.shim, "cgpu-shim", container.type, 0, container.use});
     }
   }
   if (text.empty()) {
-    text += LineStart(options, now, card.index);
+    text += LineStart(options, now, gpu.index);
     Append(text, "%11s%6s", "-", "-");
     AppendValues(text, options, nullptr);
     Append(text, "    %-15s\n", "-");
@@ -210,13 +210,13 @@ std::string MonitorHeader(const MonitorOptions& options) {
 
 std::string RenderMonitor(const MonitorOptions& options, const Report& report, const Moment& now) {
   std::string text;
-  for (const Card& card : report.cards) {
+  for (const Gpu& gpu : report.gpus) {
     if (options.kind == MonitorKind::kProcesses) {
-      text += ProcessLines(options, card, now);
+      text += ProcessLines(options, gpu, now);
       continue;
     }
-    const Line line{card, card.use};
-    text += LineStart(options, now, card.index);
+    const Line line{gpu, gpu.use};
+    text += LineStart(options, now, gpu.index);
     AppendValues(text, options, &line);
     text += " \n";
   }

@@ -9,7 +9,7 @@ namespace {
 
 std::string Shown(MonitorKind kind, const char* groups, const char* options = "") {
   const auto parsed = ParseMonitor(kind, groups, options);
-  return MonitorHeader(*parsed) + RenderMonitor(*parsed, TwoCards(), kMoment);
+  return MonitorHeader(*parsed) + RenderMonitor(*parsed, TwoGpus(), kMoment);
 }
 
 TEST(Dmon, LooksAsNvidiaSmis) {
@@ -56,9 +56,9 @@ TEST(Pmon, LooksAsNvidiaSmis) {
 }
 
 TEST(Pmon, NamesTheShimOfProcessesThatCannotBeToldApart) {
-  Report report = TwoCards();
-  report.cards.erase(report.cards.begin());
-  report.cards[0].containers[0].divided = true;
+  Report report = TwoGpus();
+  report.gpus.erase(report.gpus.begin());
+  report.gpus[0].containers[0].divided = true;
   const auto options = ParseMonitor(MonitorKind::kProcesses, "", "");
   const std::string shown = RenderMonitor(*options, report, kMoment);
   EXPECT_NE(shown.find("    1         99     C     40      5      0      0      -      -    "

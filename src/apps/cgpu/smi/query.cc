@@ -91,13 +91,13 @@ Result<std::string> RenderQuery(QueryKind kind, const Report& report, const Mome
     header.push_back(field->unit.empty() ? field->name : field->name + " [" + field->unit + "]");
   }
   std::string text = format.header ? Join(header) : "";
-  for (const Card& card : report.cards) {
+  for (const Gpu& gpu : report.gpus) {
     if (kind == QueryKind::kGpus) {
-      text += Row(columns, {report, now, card}, format.units);
+      text += Row(columns, {report, now, gpu}, format.units);
       continue;
     }
-    for (const Process& process : card.processes) {
-      text += Row(columns, {report, now, card, &process}, format.units);
+    for (const Process& process : gpu.processes) {
+      text += Row(columns, {report, now, gpu, &process}, format.units);
     }
   }
   return text;

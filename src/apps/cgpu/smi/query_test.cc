@@ -9,7 +9,7 @@ namespace cgpu::smi {
 namespace {
 
 std::string Gpus(const std::string& fields, QueryFormat format = {}) {
-  return *RenderQuery(QueryKind::kGpus, TwoCards(), kMoment, fields, format);
+  return *RenderQuery(QueryKind::kGpus, TwoGpus(), kMoment, fields, format);
 }
 
 std::string Processes(const Report& report, const std::string& fields, QueryFormat format = {}) {
@@ -62,7 +62,7 @@ TEST(RenderQuery, ShowsModesAndErrors) {
 }
 
 TEST(RenderQuery, ListsProcesses) {
-  EXPECT_EQ(Processes(TwoCards(), "pid,process_name,used_memory,gpu_uuid,gpu_name,timestamp"),
+  EXPECT_EQ(Processes(TwoGpus(), "pid,process_name,used_memory,gpu_uuid,gpu_name,timestamp"),
             "pid, process_name, used_gpu_memory [MiB], gpu_uuid, gpu_name, timestamp\n"
             "7, /usr/bin/python3, 569 MiB, GPU-00000001, Tesla V100-SXM2-16GB, "
             "2026/11/21 15:36:05.007\n"
@@ -71,19 +71,19 @@ TEST(RenderQuery, ListsProcesses) {
 }
 
 TEST(RenderQuery, QuotesNamesThatATenantChose) {
-  Report report = TwoCards();
-  report.cards[1].processes = {{7, "a,b \"c\"\n\x1b", "C", kMiB, {}}};
+  Report report = TwoGpus();
+  report.gpus[1].processes = {{7, "a,b \"c\"\n\x1b", "C", kMiB, {}}};
   EXPECT_EQ(Processes(report, "pid,name", {false, true}), "7, \"a,b \"\"c\"\"??\"\n");
 }
 
 TEST(RenderQuery, RefusesUnknownFields) {
   for (const char* fields : {"", "bogus", "index,", "index,,uuid", "memory", "cuda_version"}) {
-    const Result<std::string> csv = RenderQuery(QueryKind::kGpus, TwoCards(), kMoment, fields, {});
+    const Result<std::string> csv = RenderQuery(QueryKind::kGpus, TwoGpus(), kMoment, fields, {});
     ASSERT_FALSE(csv.ok()) << fields;
     EXPECT_EQ(csv.error().code, Code::kInvalid);
     EXPECT_NE(csv.error().hint.find("--help-query-gpu"), std::string::npos);
   }
-  EXPECT_FALSE(RenderQuery(QueryKind::kProcesses, TwoCards(), kMoment, "memory.used", {}).ok());
+  EXPECT_FALSE(RenderQuery(QueryKind::kProcesses, TwoGpus(), kMoment, "memory.used", {}).ok());
 }
 
 // Every field can be asked for by each of its names, and is in the help.
@@ -93,7 +93,7 @@ TEST(RenderQuery, TakesEveryField) {
     for (const Field& field : kind == QueryKind::kGpus ? GpuFields() : ProcessFields()) {
       for (const std::string& name : {field.name, field.alias}) {
         if (!name.empty()) {
-          EXPECT_TRUE(RenderQuery(kind, TwoCards(), kMoment, name, {}).ok()) << name;
+          EXPECT_TRUE(RenderQuery(kind, TwoGpus(), kMoment, name, {}).ok()) << name;
           EXPECT_NE(help.find(" " + name), std::string::npos) << name;
         }
       }

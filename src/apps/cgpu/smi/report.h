@@ -60,7 +60,7 @@ struct Ecc {
   std::uint64_t uncorrected = 0;
 };
 
-struct Card {
+struct Gpu {
   unsigned index = 0;
   unsigned minor = 0;
   std::string uuid;
@@ -90,7 +90,7 @@ struct Report {
   std::string driver_version;
   std::string cuda_version;  // "12.4"; empty if unknown
   std::size_t attached = 0;  // GPUs that there are, also those that the user did not choose
-  std::vector<Card> cards;
+  std::vector<Gpu> gpus;
   std::vector<std::string> silent;  // a sentence for each GPU that does not answer
 };
 

@@ -10,7 +10,7 @@ namespace cgpu::smi {
 namespace {
 
 TEST(RenderTable, LooksAsNvidiaSmis) {
-  EXPECT_EQ(RenderTable(TwoCards(), kMoment, "0.1.0"),
+  EXPECT_EQ(RenderTable(TwoGpus(), kMoment, "0.1.0"),
             R"(Fri Nov 21 15:36:05 2026
 +-----------------------------------------------------------------------------------------+
 | cgpu smi 0.1.0                    Driver Version: 550.163.01     CUDA Version: 12.4     |
@@ -54,27 +54,27 @@ void ExpectFrame(const Report& report) {
 }
 
 TEST(RenderTable, KeepsItsWidth) {
-  Report report = TwoCards();
-  Card& card = report.cards[0];
-  card.name = std::string(60, 'x');
-  card.bus_id = "00010000:C5:00.0";
-  card.memory = {10'000'000 * kMiB, 10'000'000 * kMiB, 0};
-  card.use.graphics = 100;
-  card.compute_mode = "Exclusive_Process";
-  card.ecc = Ecc{true, true, UINT64_MAX, UINT64_MAX};
-  card.processes = {{4'194'304, std::string(90, 'p') + "\n\x1b", "C+G", 10'000'000 * kMiB, {}}};
-  card.containers = {{std::string(64, 'a'),
-                      std::string(80, 'n'),
-                      "C",
-                      1,
-                      10'000'000 * kMiB,
-                      10'000'000 * kMiB,
-                      {100, 0, 0, 0}}};
+  Report report = TwoGpus();
+  Gpu& gpu = report.gpus[0];
+  gpu.name = std::string(60, 'x');
+  gpu.bus_id = "00010000:C5:00.0";
+  gpu.memory = {10'000'000 * kMiB, 10'000'000 * kMiB, 0};
+  gpu.use.graphics = 100;
+  gpu.compute_mode = "Exclusive_Process";
+  gpu.ecc = Ecc{true, true, UINT64_MAX, UINT64_MAX};
+  gpu.processes = {{4'194'304, std::string(90, 'p') + "\n\x1b", "C+G", 10'000'000 * kMiB, {}}};
+  gpu.containers = {{std::string(64, 'a'),
+                     std::string(80, 'n'),
+                     "C",
+                     1,
+                     10'000'000 * kMiB,
+                     10'000'000 * kMiB,
+                     {100, 0, 0, 0}}};
   report.driver_version = "550.163.01-and-a-very-long-suffix";
   ExpectFrame(report);
-  while (report.cards.size() < 16) {
-    report.cards.push_back(report.cards[0]);
-    report.cards.back().index = static_cast<unsigned>(report.cards.size()) - 1;
+  while (report.gpus.size() < 16) {
+    report.gpus.push_back(report.gpus[0]);
+    report.gpus.back().index = static_cast<unsigned>(report.gpus.size()) - 1;
   }
   ExpectFrame(report);
   const std::string table = RenderTable(report, kMoment, "0.1.0");
@@ -83,16 +83,16 @@ TEST(RenderTable, KeepsItsWidth) {
 }
 
 TEST(RenderTable, SaysWhenThereAreNoProcesses) {
-  Report report = TwoCards();
-  report.cards[1].processes.clear();
+  Report report = TwoGpus();
+  report.gpus[1].processes.clear();
   EXPECT_NE(RenderTable(report, kMoment, "").find("No running processes found"), std::string::npos);
   ExpectFrame(report);
-  report.cards.clear();
+  report.gpus.clear();
   EXPECT_EQ(RenderTable(report, kMoment, "").find("Containers"), std::string::npos);
 }
 
-TEST(RenderList, OneLinePerCard) {
-  EXPECT_EQ(RenderList(TwoCards()),
+TEST(RenderList, OneLinePerGpu) {
+  EXPECT_EQ(RenderList(TwoGpus()),
             "GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-00000000)\n"
             "GPU 1: Tesla V100-SXM2-16GB (UUID: GPU-00000001)\n");
 }
@@ -100,27 +100,27 @@ TEST(RenderList, OneLinePerCard) {
 TEST(Select, TakesIndexUuidAndAddress) {
   for (const char* ids :
        {"1", "GPU-00000001", "00000000:05:00.0", "0000:05:00.0", "05:00.0", "1, 05:00.0"}) {
-    Report report = TwoCards();
+    Report report = TwoGpus();
     ASSERT_TRUE(Select(report, ids).ok()) << ids;
-    ASSERT_EQ(report.cards.size(), 1U) << ids;
-    EXPECT_EQ(report.cards[0].index, 1U);
+    ASSERT_EQ(report.gpus.size(), 1U) << ids;
+    EXPECT_EQ(report.gpus[0].index, 1U);
     EXPECT_EQ(report.attached, 2U);
   }
-  Report report = TwoCards();
+  Report report = TwoGpus();
   ASSERT_TRUE(Select(report, "1,0").ok());
-  ASSERT_EQ(report.cards.size(), 2U);
-  EXPECT_EQ(report.cards[0].index, 0U);
+  ASSERT_EQ(report.gpus.size(), 2U);
+  EXPECT_EQ(report.gpus[0].index, 0U);
 }
 
 TEST(Select, RefusesWhatIsNotThere) {
   for (const char* ids : {"", "2", "-1", "0,", "GPU-", "GPU-0000000", "06:00.0", "05:00.0x",
                           "1 "
                           "1"}) {
-    Report report = TwoCards();
+    Report report = TwoGpus();
     const Result<> done = Select(report, ids);
     ASSERT_FALSE(done.ok()) << ids;
     EXPECT_EQ(done.error().code, Code::kNotFound);
-    EXPECT_EQ(report.cards.size(), 2U);
+    EXPECT_EQ(report.gpus.size(), 2U);
   }
 }
 

@@ -13,22 +13,22 @@ inline const Moment kMoment{"Fri Nov 21 15:36:05 2026", "2026/11/21 15:36:05.007
                             "15:36:05"};
 
 // Two V100, of which the second is half busy, and has two processes and a container.
-inline Report TwoCards() {
+inline Report TwoGpus() {
   Report report;
   report.driver_version = "550.163.01";
   report.cuda_version = "12.4";
   report.attached = 2;
   for (unsigned index = 0; index < 2; ++index) {
-    Card card;
-    card.index = index;
-    card.minor = index;
-    card.uuid = "GPU-0000000" + std::to_string(index);
-    card.name = "Tesla V100-SXM2-16GB";
-    card.bus_id = "00000000:0" + std::to_string(4 + index) + ":00.0";
-    card.memory = {4309 * kMiB, 569 * kMiB, 3740 * kMiB};
-    report.cards.push_back(card);
+    Gpu gpu;
+    gpu.index = index;
+    gpu.minor = index;
+    gpu.uuid = "GPU-0000000" + std::to_string(index);
+    gpu.name = "Tesla V100-SXM2-16GB";
+    gpu.bus_id = "00000000:0" + std::to_string(4 + index) + ":00.0";
+    gpu.memory = {4309 * kMiB, 569 * kMiB, 3740 * kMiB};
+    report.gpus.push_back(gpu);
   }
-  Card& second = report.cards[1];
+  Gpu& second = report.gpus[1];
   second.use = {50, 7, 0, 0};
   second.bar1 = Memory{256 * kMiB, 2 * kMiB, 254 * kMiB};
   second.compute_mode = "Default";

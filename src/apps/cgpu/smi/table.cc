@@ -16,13 +16,13 @@ constexpr char kWideLine[] =
     "+-----------------------------------------------------------------------------------------+\n";
 constexpr char kWideDoubleLine[] =
     "|=========================================================================================|\n";
-constexpr char kCardColumns[] =
+constexpr char kGpuColumns[] =
     "+-----------------------------------------+------------------------+----------------------+\n"
     "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
     "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
     "|                                         |                        |               MIG M. |\n"
     "|=========================================+========================+======================|\n";
-constexpr char kCardLine[] =
+constexpr char kGpuLine[] =
     "+-----------------------------------------+------------------------+----------------------+\n";
 constexpr char kProcessColumns[] =
     "| Processes:                                                                              |\n"
@@ -54,26 +54,26 @@ std::string Uncorrected(const std::optional<Ecc>& ecc) {
   return !ecc ? kNone : ecc->enabled ? std::to_string(ecc->uncorrected) : "Off";
 }
 
-void AppendCard(std::string& text, const Card& card) {
-  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21.20s |\n", card.index,
-         Cut(card.name, 27).c_str(), OnOff(card.persistence).value_or(kNone).c_str(),
-         card.bus_id.c_str(), kNone, Uncorrected(card.ecc).c_str());
+void AppendGpu(std::string& text, const Gpu& gpu) {
+  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21.20s |\n", gpu.index,
+         Cut(gpu.name, 27).c_str(), OnOff(gpu.persistence).value_or(kNone).c_str(),
+         gpu.bus_id.c_str(), kNone, Uncorrected(gpu.ecc).c_str());
   Append(text, "|%4s  %4s    %-3s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone,
-         card.pstate.value_or(kNone).c_str(), kNone, kNone,
-         Usage(card.memory.used, card.memory.total).c_str(), Percent(card.use.graphics).c_str(),
-         card.compute_mode.value_or(kNone).c_str());
-  Append(text, "|%41s|%24s|%21s |\n", "", "", Enabled(card.mig).value_or(kNone).c_str());
-  text += kCardLine;
+         gpu.pstate.value_or(kNone).c_str(), kNone, kNone,
+         Usage(gpu.memory.used, gpu.memory.total).c_str(), Percent(gpu.use.graphics).c_str(),
+         gpu.compute_mode.value_or(kNone).c_str());
+  Append(text, "|%41s|%24s|%21s |\n", "", "", Enabled(gpu.mig).value_or(kNone).c_str());
+  text += kGpuLine;
 }
 
 void AppendProcesses(std::string& text, const Report& report) {
   constexpr std::size_t kBoth = 46;  // columns of a name, a blank and its memory
   bool any = false;
-  for (const Card& card : report.cards) {
-    for (const Process& process : card.processes) {
+  for (const Gpu& gpu : report.gpus) {
+    for (const Process& process : gpu.processes) {
       const std::string memory = MiB(process.bytes);
       const std::size_t width = kBoth - std::max<std::size_t>(memory.size() + 1, 11);
-      Append(text, "|%5u   N/A  N/A%16u%7s   %-*s%*s |\n", card.index, process.pid,
+      Append(text, "|%5u   N/A  N/A%16u%7s   %-*s%*s |\n", gpu.index, process.pid,
              process.type.c_str(), static_cast<int>(width),
              Shorten(Printable(process.name), width).c_str(), static_cast<int>(kBoth - width),
              memory.c_str());
@@ -87,10 +87,10 @@ void AppendProcesses(std::string& text, const Report& report) {
 
 void AppendContainers(std::string& text, const Report& report) {
   std::string rows;
-  for (const Card& card : report.cards) {
-    for (const Container& container : card.containers) {
+  for (const Gpu& gpu : report.gpus) {
+    for (const Container& container : gpu.containers) {
       const std::string name = container.name == container.id ? "" : Printable(container.name);
-      Append(rows, "|%5u   %-12.12s   %-33s%9s%23s |\n", card.index, container.id.c_str(),
+      Append(rows, "|%5u   %-12.12s   %-33s%9s%23s |\n", gpu.index, container.id.c_str(),
              Cut(name, 32).c_str(), Percent(container.use.graphics).c_str(),
              Usage(container.used, container.limit).c_str());
     }
@@ -110,9 +110,9 @@ std::string RenderTable(const Report& report, const Moment& now, const std::stri
   const std::string cuda = report.cuda_version.empty() ? kNone : report.cuda_version;
   Append(text, "| %-33.33s %-30.30s CUDA Version: %-8.8s |\n", ("cgpu smi " + version).c_str(),
          ("Driver Version: " + report.driver_version).c_str(), cuda.c_str());
-  text += kCardColumns;
-  for (const Card& card : report.cards) {
-    AppendCard(text, card);
+  text += kGpuColumns;
+  for (const Gpu& gpu : report.gpus) {
+    AppendGpu(text, gpu);
   }
   Append(text, "%91s\n", "");
   text += kWideLine;
@@ -126,8 +126,8 @@ std::string RenderTable(const Report& report, const Moment& now, const std::stri
 
 std::string RenderList(const Report& report) {
   std::string text;
-  for (const Card& card : report.cards) {
-    text += "GPU " + std::to_string(card.index) + ": " + card.name + " (UUID: " + card.uuid + ")\n";
+  for (const Gpu& gpu : report.gpus) {
+    text += "GPU " + std::to_string(gpu.index) + ": " + gpu.name + " (UUID: " + gpu.uuid + ")\n";
   }
   return text;
 }

@@ -1,4 +1,4 @@
-#include "sim/model/card.h"
+#include "sim/model/gpu.h"
 
 #include <algorithm>
 #include <charconv>
@@ -16,10 +16,10 @@ constexpr rm::NvU32 kHbm3 = 0x14;
 constexpr rm::NvU32 kMiB32 = 1U << 20;
 
 // Memory: the totals of Alibaba Cloud's cGPU documentation (V100) and of nvidia-smi as published
-// for the others. PCI ids and the drivers that know a card: NVIDIA/open-gpu-kernel-modules
+// for the others. PCI ids and the drivers that know a GPU: NVIDIA/open-gpu-kernel-modules
 // src/nvidia/generated/g_nv_name_released.h of the releases (H200: not in 535.288.01 and 550.78,
 // but in 550.90.07; V100: in 580.95.05 and not in 590.44.01). Units: NVIDIA's data sheets.
-constexpr CardModel kModels[] = {
+constexpr GpuModel kModels[] = {
     {"v100-16g",
      "Tesla V100-SXM2-16GB",
      16160,
@@ -108,7 +108,7 @@ constexpr CardModel kModels[] = {
 
 std::string KnownModels() {
   std::string text = "known models:";
-  for (const CardModel& model : kModels) {
+  for (const GpuModel& model : kModels) {
     text += " " + std::string(model.key);
   }
   return text + "; MODEL@NMiB changes the memory, MODEL:COUNT the number of GPUs";
@@ -136,7 +136,7 @@ rm::NvU64 Hash(std::string_view text, rm::NvU64 basis) {
   return hash;
 }
 
-std::array<rm::NvU8, 16> MakeUuid(std::string_view node, const CardModel& model, unsigned index) {
+std::array<rm::NvU8, 16> MakeUuid(std::string_view node, const GpuModel& model, unsigned index) {
   const std::string seed =
       std::string(node) + "/" + std::string(model.key) + "/" + std::to_string(index);
   const rm::NvU64 words[2] = {Hash(seed, 0), Hash(seed, 0x9E3779B97F4A7C15ULL)};
@@ -147,21 +147,21 @@ std::array<rm::NvU8, 16> MakeUuid(std::string_view node, const CardModel& model,
   return uuid;
 }
 
-Card MakeCard(std::string_view node, const CardModel& model, rm::NvU64 mib, unsigned index) {
-  Card card;
-  card.index = index;
-  card.minor = index;
-  card.pci_bus = index + 1;
+Gpu MakeGpu(std::string_view node, const GpuModel& model, rm::NvU64 mib, unsigned index) {
+  Gpu gpu;
+  gpu.index = index;
+  gpu.minor = index;
+  gpu.pci_bus = index + 1;
   // gpuGenerate32BitId() of the driver: domain, bus and slot in one number.
-  card.gpu_id = card.pci_bus << 8;
-  card.uuid = MakeUuid(node, model, index);
-  card.model = &model;
-  card.memory_bytes = mib * kMiB;
-  return card;
+  gpu.gpu_id = gpu.pci_bus << 8;
+  gpu.uuid = MakeUuid(node, model, index);
+  gpu.model = &model;
+  gpu.memory_bytes = mib * kMiB;
+  return gpu;
 }
 
 struct Part {
-  const CardModel* model = nullptr;
+  const GpuModel* model = nullptr;
   rm::NvU64 mib = 0;
   rm::NvU64 count = 1;
 };
@@ -171,8 +171,8 @@ Result<Part> ParsePart(std::string_view text) {
   std::string_view rest = text;
   if (const std::size_t colon = rest.rfind(':'); colon != std::string_view::npos) {
     const auto count = ParseNumber(rest.substr(colon + 1));
-    if (!count || *count == 0 || *count > kMaxCards) {
-      return BadSpec(text, "the number after ':' must be from 1 to " + std::to_string(kMaxCards));
+    if (!count || *count == 0 || *count > kMaxGpus) {
+      return BadSpec(text, "the number after ':' must be from 1 to " + std::to_string(kMaxGpus));
     }
     part.count = *count;
     rest = rest.substr(0, colon);
@@ -192,7 +192,7 @@ Result<Part> ParsePart(std::string_view text) {
     rest = rest.substr(0, at);
   }
   const auto* model = std::find_if(std::begin(kModels), std::end(kModels),
-                                   [rest](const CardModel& m) { return m.key == rest; });
+                                   [rest](const GpuModel& m) { return m.key == rest; });
   if (model == std::end(kModels)) {
     return BadSpec(text, rest.empty() ? "no model is named" : "there is no such model");
   }
@@ -203,17 +203,17 @@ Result<Part> ParsePart(std::string_view text) {
 
 }  // namespace
 
-std::span<const CardModel> CardModels() {
+std::span<const GpuModel> GpuModels() {
   return kModels;
 }
 
-std::string Card::Bdf() const {
+std::string Gpu::Bdf() const {
   char text[16];
   std::snprintf(text, sizeof(text), "0000:%02x:00.0", pci_bus);
   return text;
 }
 
-std::string Card::UuidText() const {
+std::string Gpu::UuidText() const {
   std::string text = "GPU-";
   for (unsigned i = 0; i < uuid.size(); ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) {
@@ -226,8 +226,8 @@ std::string Card::UuidText() const {
   return text;
 }
 
-Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view node) {
-  std::vector<Card> cards;
+Result<std::vector<Gpu>> ParseGpus(std::string_view spec, std::string_view node) {
+  std::vector<Gpu> gpus;
   std::string_view rest = spec;
   while (true) {
     const std::size_t comma = rest.find(',');
@@ -236,21 +236,21 @@ Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view nod
       return part.error();
     }
     for (rm::NvU64 i = 0; i < part->count; ++i) {
-      if (cards.size() == kMaxCards) {
-        return BadSpec(spec, "a node has at most " + std::to_string(kMaxCards) + " GPUs");
+      if (gpus.size() == kMaxGpus) {
+        return BadSpec(spec, "a node has at most " + std::to_string(kMaxGpus) + " GPUs");
       }
-      cards.push_back(MakeCard(node, *part->model, part->mib, static_cast<unsigned>(cards.size())));
+      gpus.push_back(MakeGpu(node, *part->model, part->mib, static_cast<unsigned>(gpus.size())));
     }
     if (comma == std::string_view::npos) {
-      return cards;
+      return gpus;
     }
     rest = rest.substr(comma + 1);
   }
 }
 
-Result<> CheckDriver(const std::vector<Card>& cards, rm::DriverVersion driver) {
-  for (const Card& card : cards) {
-    const CardModel& model = *card.model;
+Result<> CheckDriver(const std::vector<Gpu>& gpus, rm::DriverVersion driver) {
+  for (const Gpu& gpu : gpus) {
+    const GpuModel& model = *gpu.model;
     if (driver < model.first_driver) {
       return Error{Code::kInvalid, 0,
                    "driver " + rm::ToString(driver) + " never drove the " + std::string(model.name),

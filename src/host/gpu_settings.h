@@ -2,8 +2,8 @@
 // set and what the GPU's first container has chosen. They hold for every container that is admitted
 // from then on, whatever starts it and whatever has ended since. They last until the host boots,
 // since /run does not outlive it; saved_settings.h has those that last longer. Pure.
-#ifndef CGPU_HOST_CARD_SETTINGS_H_
-#define CGPU_HOST_CARD_SETTINGS_H_
+#ifndef CGPU_HOST_GPU_SETTINGS_H_
+#define CGPU_HOST_GPU_SETTINGS_H_
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace cgpu {
 
-struct CardSettings {
+struct GpuSettings {
   // Most slices that the GPU may have at a time, 1 to kMostMaxInst. Without it, the host's settings
   // count.
   std::optional<unsigned> max_inst = std::nullopt;
@@ -32,9 +32,9 @@ struct CardSettings {
 };
 
 // Encode and decode the file. Decoding skips lines that a later version has added.
-[[nodiscard]] std::string EncodeCardSettings(const CardSettings& settings);
-[[nodiscard]] Result<CardSettings> DecodeCardSettings(std::string_view text);
+[[nodiscard]] std::string EncodeGpuSettings(const GpuSettings& settings);
+[[nodiscard]] Result<GpuSettings> DecodeGpuSettings(std::string_view text);
 
 }  // namespace cgpu
 
-#endif  // CGPU_HOST_CARD_SETTINGS_H_
+#endif  // CGPU_HOST_GPU_SETTINGS_H_

@@ -1,6 +1,6 @@
 // Plans what the containers of each GPU get, from what the registry says.
-#ifndef CGPU_CGPUD_PLAN_CARDS_H_
-#define CGPU_CGPUD_PLAN_CARDS_H_
+#ifndef CGPU_CGPUD_PLAN_GPUS_H_
+#define CGPU_CGPUD_PLAN_GPUS_H_
 
 #include <sys/types.h>
 
@@ -25,7 +25,7 @@ struct PlannedMember {
   bool operator==(const PlannedMember&) const = default;
 };
 
-struct PlannedCard {
+struct PlannedGpu {
   governor::Policy policy = governor::Policy::kPreempt;
   std::vector<PlannedMember> members;  // in the order of their age
   // Whether time slices alone share the GPU, so that what is measured may correct them.
@@ -35,20 +35,22 @@ struct PlannedCard {
 // Returns the plan by UUID, for the GPUs on which some container is held to a slice; without what
 // was measured. `max_inst`: for GPUs for which nothing else was set; `suspendable`: GPUs whose
 // channels may be taken off.
-[[nodiscard]] Result<std::map<std::string, PlannedCard>> PlanCards(
+[[nodiscard]] Result<std::map<std::string, PlannedGpu>> PlanGpus(
     const Registry& registry, unsigned max_inst, const std::set<std::string>& suspendable);
 
 // Returns the same for these containers.
-[[nodiscard]] std::map<std::string, PlannedCard> PlanCards(
-    const Registry& registry, const RegistryLock& lock, const std::vector<Reservation>& live,
-    unsigned max_inst, const std::set<std::string>& suspendable);
+[[nodiscard]] std::map<std::string, PlannedGpu> PlanGpus(const Registry& registry,
+                                                         const RegistryLock& lock,
+                                                         const std::vector<Reservation>& live,
+                                                         unsigned max_inst,
+                                                         const std::set<std::string>& suspendable);
 
 // Returns the UUIDs of the GPUs of `node`, as FindNode() takes its name, whose channels may be
 // taken off them: all of a simulated node, none of the host. Nobody has measured yet what a real
 // GPU and driver make of that (docs/hardware). A daemon of a simulated node has containers of the
 // host's GPUs beside it: theirs are not in the set.
-[[nodiscard]] std::set<std::string> SuspendableCards(const std::string& node);
+[[nodiscard]] std::set<std::string> SuspendableGpus(const std::string& node);
 
 }  // namespace cgpu
 
-#endif  // CGPU_CGPUD_PLAN_CARDS_H_
+#endif  // CGPU_CGPUD_PLAN_GPUS_H_

@@ -1,6 +1,6 @@
 // Opens the GPUs that a client can see, asks about them and allocates on them.
-#ifndef CGPU_RMCLIENT_CARDS_H_
-#define CGPU_RMCLIENT_CARDS_H_
+#ifndef CGPU_RMCLIENT_GPUS_H_
+#define CGPU_RMCLIENT_GPUS_H_
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace cgpu::rmclient {
 
 // One opened GPU. Its device file stays open (the driver demands it); `device` and `subdevice` are
 // objects of the client that opened it.
-struct Card {
+struct Gpu {
   unsigned index = 0;  // in order of bus address, from 0
   rm::NvU32 gpu_id = 0;
   unsigned minor = 0;  // /dev/nvidia<minor>
@@ -30,34 +30,34 @@ struct Card {
 };
 
 // A GPU as the driver lists it, not opened.
-struct ListedCard {
+struct ListedGpu {
   unsigned minor = 0;
   std::string bdf;
 };
 // Lists the GPUs that the driver shows, lost ones too, in order of bus address.
-[[nodiscard]] Result<std::vector<ListedCard>> ListCards(const Client& client);
+[[nodiscard]] Result<std::vector<ListedGpu>> ListGpus(const Client& client);
 
 // Opens every GPU whose file exists and may be opened, in order of bus address. Leaves out the
 // others, and those that do not answer: one that is lost keeps nobody from the others.
-[[nodiscard]] Result<std::vector<Card>> OpenCards(Client& client);
+[[nodiscard]] Result<std::vector<Gpu>> OpenGpus(Client& client);
 
 // Opens the GPU of /dev/nvidia<minor> alone. kNotFound: the driver has none of that minor, or this
 // process may not have it.
-[[nodiscard]] Result<Card> OpenCard(Client& client, unsigned minor);
+[[nodiscard]] Result<Gpu> OpenGpu(Client& client, unsigned minor);
 
 // One GPU, open in a client of its own.
 struct Session {
   Client client;
-  Card card;
+  Gpu gpu;
 };
-// Opens it as OpenCard() does.
+// Opens it as OpenGpu() does.
 [[nodiscard]] Result<Session> OpenSession(const DevicePaths& paths, unsigned minor);
 
 // Reads the GPU's own clock (NV2080_CTRL_CMD_TIMER_GET_TIME): only a GPU that is there can say what
 // it shows. The driver asks no GPU that it has lost: the control has no
 // RMCTRL_FLAGS_NO_GPUS_ACCESS (flags 0x10118 in g_subdevice_nvoc.c of 595.45.04; control.c
 // serverControl_ValidateCookie()). Returns why it does not answer.
-[[nodiscard]] Result<> AskForTime(Client& client, const Card& card);
+[[nodiscard]] Result<> AskForTime(Client& client, const Gpu& gpu);
 
 struct FbInfo {
   std::uint64_t total = 0;  // bytes that can be allocated on an idle GPU (HEAP_SIZE)
@@ -65,33 +65,33 @@ struct FbInfo {
 
   [[nodiscard]] std::uint64_t used() const { return total > free ? total - free : 0; }
 };
-[[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Card& card);
+[[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Gpu& gpu);
 
 struct ProcessUse {
   std::uint32_t pid = 0;
   std::uint64_t bytes = 0;  // memory that its objects take on the GPU
 };
 // Reads the processes that the driver shows to this client; leaves out those that end meanwhile.
-[[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card);
+[[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Gpu& gpu);
 
 // Allocates memory on the GPU (class NV01_MEMORY_LOCAL_USER, child of the device). On success
 // request.size is what the driver says it gave.
-[[nodiscard]] Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request,
+[[nodiscard]] Outcome AllocVidmem(Client& client, const Gpu& gpu, rm::VidmemRequest* request,
                                   rm::NvHandle* handle);
 
 // Allocates a channel group on the graphics/compute engine (child of the device).
-[[nodiscard]] Outcome AllocChannelGroup(Client& client, const Card& card, rm::NvHandle* handle);
+[[nodiscard]] Outcome AllocChannelGroup(Client& client, const Gpu& gpu, rm::NvHandle* handle);
 
 // Memory that the driver gave, mapped into this process. The destructor unmaps and releases it.
 // `client` must outlive it.
 class Mapping {
  public:
   // Kind of memory: the GPU's, or the host's, which may only be read.
-  enum class Of : std::uint8_t { kCard, kMachineToRead };
+  enum class Of : std::uint8_t { kGpu, kMachineToRead };
   // Maps the first `length` bytes of a memory object. A multiple of the page size.
-  [[nodiscard]] static Result<Mapping> Make(const Client& client, const Card& card,
+  [[nodiscard]] static Result<Mapping> Make(const Client& client, const Gpu& gpu,
                                             rm::NvHandle memory, std::size_t length,
-                                            Of of = Of::kCard);
+                                            Of of = Of::kGpu);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
   Mapping(const Mapping&) = delete;
@@ -113,4 +113,4 @@ class Mapping {
 
 }  // namespace cgpu::rmclient
 
-#endif  // CGPU_RMCLIENT_CARDS_H_
+#endif  // CGPU_RMCLIENT_GPUS_H_

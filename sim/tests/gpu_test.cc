@@ -1,4 +1,4 @@
-#include "sim/model/card.h"
+#include "sim/model/gpu.h"
 
 #include <gtest/gtest.h>
 
@@ -9,21 +9,21 @@ namespace cgpu::sim {
 namespace {
 
 Result<> Check(const std::string& spec, unsigned major, unsigned minor, unsigned patch) {
-  return CheckDriver(ParseCards(spec, "n").value(), {major, minor, patch});
+  return CheckDriver(ParseGpus(spec, "n").value(), {major, minor, patch});
 }
 
-TEST(Cards, HaveTheirPublishedTotals) {
+TEST(Gpus, HaveTheirPublishedTotals) {
   const std::pair<const char*, rm::NvU64> kTotals[] = {{"v100-16g", 16160}, {"t4", 15360},
                                                        {"a10", 23028},      {"a100-80g", 81920},
                                                        {"h100", 81559},     {"h200", 143771}};
   for (const auto& [key, mib] : kTotals) {
-    const auto cards = ParseCards(key, "n");
-    ASSERT_TRUE(cards.ok()) << key;
-    EXPECT_EQ(mib * kMiB, cards->front().memory_bytes) << key;
+    const auto gpus = ParseGpus(key, "n");
+    ASSERT_TRUE(gpus.ok()) << key;
+    EXPECT_EQ(mib * kMiB, gpus->front().memory_bytes) << key;
   }
 }
 
-TEST(Cards, AreDrivenByTheReleasesThatListThem) {
+TEST(Gpus, AreDrivenByTheReleasesThatListThem) {
   EXPECT_TRUE(Check("v100-16g,t4,a10,a100-80g,h100", 550, 40, 7).ok());
   EXPECT_TRUE(Check("v100-16g,h200", 580, 95, 5).ok());
   EXPECT_TRUE(Check("h200", 550, 90, 7).ok());
@@ -33,7 +33,7 @@ TEST(Cards, AreDrivenByTheReleasesThatListThem) {
   EXPECT_TRUE(Check("t4,h200", 595, 45, 4).ok());
 }
 
-TEST(Cards, MakeObjectsOfTheirOwnClassesAlone) {
+TEST(Gpus, MakeObjectsOfTheirOwnClassesAlone) {
   const auto driver = MakeDriver("a100-80g,h100");
   Process a100(*driver, 100, 0);
   Process h100(*driver, 101, 1);

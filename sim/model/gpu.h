@@ -1,6 +1,6 @@
 // The GPUs of a simulated node: models with published figures, and the text that chooses them.
-#ifndef CGPU_SIM_MODEL_CARD_H_
-#define CGPU_SIM_MODEL_CARD_H_
+#ifndef CGPU_SIM_MODEL_GPU_H_
+#define CGPU_SIM_MODEL_GPU_H_
 
 #include <array>
 #include <span>
@@ -17,9 +17,9 @@ namespace cgpu::sim {
 
 inline constexpr rm::NvU64 kMiB = rm::NvU64{1} << 20;
 // NV_MAX_DEVICES in NVIDIA/open-gpu-kernel-modules src/nvidia/kernel/inc/nvlimits.h.
-inline constexpr unsigned kMaxCards = 32;
+inline constexpr unsigned kMaxGpus = 32;
 
-struct CardModel {
+struct GpuModel {
   std::string_view key;   // what --gpus calls it
   std::string_view name;  // what the driver answers to NAME_STRING
   rm::NvU64 memory_mib;   // total as nvidia-smi prints it for this GPU
@@ -38,15 +38,15 @@ struct CardModel {
   rm::NvU32 encoder_sessions = 8;
 };
 
-[[nodiscard]] std::span<const CardModel> CardModels();
+[[nodiscard]] std::span<const GpuModel> GpuModels();
 
-struct Card {
+struct Gpu {
   unsigned index = 0;  // enumeration order and deviceId of NV01_DEVICE_0
   unsigned minor = 0;
   rm::NvU32 gpu_id = 0;
   unsigned pci_bus = 0;  // domain 0, slot 0, function 0
   std::array<rm::NvU8, 16> uuid{};
-  const CardModel* model = nullptr;
+  const GpuModel* model = nullptr;
   rm::NvU64 memory_bytes = 0;
 
   [[nodiscard]] std::string Bdf() const;       // "0000:01:00.0"
@@ -56,11 +56,11 @@ struct Card {
 // Builds the GPUs of `spec`, MODEL[@NMiB][:COUNT][,...]. UUIDs depend on the node's name and the
 // GPU's index alone, so a node started again has the same ones. kInvalid says what is wrong and
 // lists the known models.
-[[nodiscard]] Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view node);
+[[nodiscard]] Result<std::vector<Gpu>> ParseGpus(std::string_view spec, std::string_view node);
 
 // Checks that the release drives all of them. kInvalid names the first that it never drove.
-[[nodiscard]] Result<> CheckDriver(const std::vector<Card>& cards, rm::DriverVersion driver);
+[[nodiscard]] Result<> CheckDriver(const std::vector<Gpu>& gpus, rm::DriverVersion driver);
 
 }  // namespace cgpu::sim
 
-#endif  // CGPU_SIM_MODEL_CARD_H_
+#endif  // CGPU_SIM_MODEL_GPU_H_

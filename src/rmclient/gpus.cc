@@ -1,4 +1,4 @@
-#include "rmclient/cards.h"
+#include "rmclient/gpus.h"
 
 #include <fcntl.h>
 
@@ -23,8 +23,8 @@
 namespace cgpu::rmclient {
 namespace {
 
-constexpr std::size_t kMaxCards = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
-using CardInfos = std::array<rm::nv_ioctl_card_info_t, kMaxCards>;
+constexpr std::size_t kMaxGpus = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
+using CardInfos = std::array<rm::nv_ioctl_card_info_t, kMaxGpus>;
 
 template <std::size_t N>
 std::string BoundedText(const rm::NvU8 (&bytes)[N]) {
@@ -36,7 +36,7 @@ Result<CardInfos> ReadCardInfos(const Client& client) {
   CardInfos infos = {};
   const int error = Escape(client.fd(), rm::NV_ESC_CARD_INFO, infos.data(), sizeof(infos));
   if (error != 0) {
-    return ErrnoError(Code::kUnavailable, error, "asking the NVIDIA driver for its cards");
+    return ErrnoError(Code::kUnavailable, error, "asking the NVIDIA driver for its GPUs");
   }
   std::ranges::sort(infos, [](const auto& x, const auto& y) {
     return std::make_tuple(x.valid == 0, x.pci_info.domain, x.pci_info.bus, x.pci_info.slot) <
@@ -46,12 +46,12 @@ Result<CardInfos> ReadCardInfos(const Client& client) {
 }
 
 // Opens the GPU's file; returns an invalid fd when this process may not have that GPU.
-Result<UniqueFd> OpenCardFile(const Client& client, unsigned minor) {
-  Result<UniqueFd> file = OpenFile(client.paths().card(minor), O_RDWR);
+Result<UniqueFd> OpenGpuFile(const Client& client, unsigned minor) {
+  Result<UniqueFd> file = OpenFile(client.paths().gpu(minor), O_RDWR);
   if (file.ok()) {
     const int error = RegisterFd(file->get(), client.fd());
     if (error != 0) {
-      return ErrnoError(Code::kUnavailable, error, "registering " + client.paths().card(minor));
+      return ErrnoError(Code::kUnavailable, error, "registering " + client.paths().gpu(minor));
     }
     return file;
   }
@@ -68,53 +68,53 @@ Result<UniqueFd> OpenCardFile(const Client& client, unsigned minor) {
   }
 }
 
-Result<> AskIdentity(Client& client, Card& card) {
+Result<> AskIdentity(Client& client, Gpu& gpu) {
   rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS id = {};
-  id.gpuId = card.gpu_id;
+  id.gpuId = gpu.gpu_id;
   Outcome outcome =
       client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &id, sizeof(id));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for card " + card.bdf);
+    return CallError(outcome, "asking for GPU " + gpu.bdf);
   }
-  card.device_instance = id.deviceInstance;
-  card.subdevice_instance = id.subDeviceInstance;
+  gpu.device_instance = id.deviceInstance;
+  gpu.subdevice_instance = id.subDeviceInstance;
 
   rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS uuid = {};
-  uuid.gpuId = card.gpu_id;
+  uuid.gpuId = gpu.gpu_id;
   uuid.flags = rm::kUuidFormatAscii;
   outcome = client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, &uuid,
                            sizeof(uuid));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the UUID of card " + card.bdf);
+    return CallError(outcome, "asking for the UUID of GPU " + gpu.bdf);
   }
-  card.uuid = BoundedText(uuid.gpuUuid);
+  gpu.uuid = BoundedText(uuid.gpuUuid);
   return {};
 }
 
-Result<> AllocDevice(Client& client, Card& card) {
+Result<> AllocDevice(Client& client, Gpu& gpu) {
   rm::NV0080_ALLOC_PARAMETERS device = {};
-  device.deviceId = card.device_instance;
+  device.deviceId = gpu.device_instance;
   device.hClientShare = client.handle();  // an address space of its own
   Outcome outcome =
-      client.Alloc(client.handle(), &card.device, rm::NV01_DEVICE_0, &device, sizeof(device));
+      client.Alloc(client.handle(), &gpu.device, rm::NV01_DEVICE_0, &device, sizeof(device));
   if (!outcome.ok()) {
-    return CallError(outcome, "opening card " + card.bdf);
+    return CallError(outcome, "opening GPU " + gpu.bdf);
   }
   rm::NV2080_ALLOC_PARAMETERS subdevice = {};
-  subdevice.subDeviceId = card.subdevice_instance;
-  outcome = client.Alloc(card.device, &card.subdevice, rm::NV20_SUBDEVICE_0, &subdevice,
-                         sizeof(subdevice));
+  subdevice.subDeviceId = gpu.subdevice_instance;
+  outcome =
+      client.Alloc(gpu.device, &gpu.subdevice, rm::NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice));
   if (!outcome.ok()) {
-    return CallError(outcome, "opening card " + card.bdf);
+    return CallError(outcome, "opening GPU " + gpu.bdf);
   }
   rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS name = {};
   name.gpuNameStringFlags = rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII;
-  outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name,
+  outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name,
                            rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the name of card " + card.bdf);
+    return CallError(outcome, "asking for the name of GPU " + gpu.bdf);
   }
-  card.name = BoundedText(name.gpuNameString.ascii);
+  gpu.name = BoundedText(name.gpuNameString.ascii);
   return {};
 }
 
@@ -126,104 +126,103 @@ std::string BusAddress(const rm::nv_pci_info_t& pci) {
 }
 
 // Opens a GPU; without a file if this process may not have it.
-Result<Card> OpenOne(Client& client, const rm::nv_ioctl_card_info_t& info) {
-  Card card;
-  CGPU_ASSIGN_OR_RETURN(card.file, OpenCardFile(client, info.minor_number));
-  if (!card.file.valid()) {
-    return card;
+Result<Gpu> OpenOne(Client& client, const rm::nv_ioctl_card_info_t& info) {
+  Gpu gpu;
+  CGPU_ASSIGN_OR_RETURN(gpu.file, OpenGpuFile(client, info.minor_number));
+  if (!gpu.file.valid()) {
+    return gpu;
   }
-  card.gpu_id = info.gpu_id;
-  card.minor = info.minor_number;
-  card.bdf = BusAddress(info.pci_info);
-  CGPU_TRY(AskIdentity(client, card));
-  CGPU_TRY(AllocDevice(client, card));
-  return card;
+  gpu.gpu_id = info.gpu_id;
+  gpu.minor = info.minor_number;
+  gpu.bdf = BusAddress(info.pci_info);
+  CGPU_TRY(AskIdentity(client, gpu));
+  CGPU_TRY(AllocDevice(client, gpu));
+  return gpu;
 }
 
 }  // namespace
 
-Result<std::vector<ListedCard>> ListCards(const Client& client) {
+Result<std::vector<ListedGpu>> ListGpus(const Client& client) {
   CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
-  std::vector<ListedCard> cards;
+  std::vector<ListedGpu> gpus;
   for (const rm::nv_ioctl_card_info_t& info : infos) {
     if (info.valid != 0) {
-      cards.push_back({info.minor_number, BusAddress(info.pci_info)});
+      gpus.push_back({info.minor_number, BusAddress(info.pci_info)});
     }
   }
-  return cards;
+  return gpus;
 }
 
-Result<Card> OpenCard(Client& client, unsigned minor) {
+Result<Gpu> OpenGpu(Client& client, unsigned minor) {
   CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
   const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& one) {
     return one.valid != 0 && one.minor_number == minor;
   });
-  const std::string name = client.paths().card(minor);
+  const std::string name = client.paths().gpu(minor);
   if (info == infos.end()) {
     return Error{Code::kNotFound, 0, "the driver has no GPU for " + name, {}};
   }
-  CGPU_ASSIGN_OR_RETURN(auto card, OpenOne(client, *info));
-  return card.file.valid() ? Result<Card>(std::move(card))
-                           : Error{Code::kNotFound, 0, "cannot open " + name, {}};
+  CGPU_ASSIGN_OR_RETURN(auto gpu, OpenOne(client, *info));
+  return gpu.file.valid() ? Result<Gpu>(std::move(gpu))
+                          : Error{Code::kNotFound, 0, "cannot open " + name, {}};
 }
 
-Result<> AskForTime(Client& client, const Card& card) {
+Result<> AskForTime(Client& client, const Gpu& gpu) {
   std::uint64_t nanoseconds = 0;
-  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_TIMER_GET_TIME,
+  const Outcome outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_TIMER_GET_TIME,
                                          &nanoseconds, sizeof(nanoseconds));
-  return outcome.ok() ? Result<>()
-                      : CallError(outcome, "asking card " + card.bdf + " for its time");
+  return outcome.ok() ? Result<>() : CallError(outcome, "asking GPU " + gpu.bdf + " for its time");
 }
 
 Result<Session> OpenSession(const DevicePaths& paths, unsigned minor) {
   CGPU_ASSIGN_OR_RETURN(auto client, Client::Open(paths));
-  CGPU_ASSIGN_OR_RETURN(auto card, OpenCard(client, minor));
-  return Session{std::move(client), std::move(card)};
+  CGPU_ASSIGN_OR_RETURN(auto gpu, OpenGpu(client, minor));
+  return Session{std::move(client), std::move(gpu)};
 }
 
-Result<std::vector<Card>> OpenCards(Client& client) {
+Result<std::vector<Gpu>> OpenGpus(Client& client) {
   CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
-  std::vector<Card> cards;
+  std::vector<Gpu> gpus;
   for (const rm::nv_ioctl_card_info_t& info : infos) {
     if (info.valid == 0) {
       break;
     }
-    auto card = OpenOne(client, info);
-    if (!card.ok() && card.error().code != Code::kUnavailable) {
-      return card.error();
+    auto gpu = OpenOne(client, info);
+    if (!gpu.ok() && gpu.error().code != Code::kUnavailable) {
+      return gpu.error();
     }
-    if (card.ok() && card->file.valid()) {
-      card->index = static_cast<unsigned>(cards.size());
-      cards.push_back(*std::move(card));
+    if (gpu.ok() && gpu->file.valid()) {
+      gpu->index = static_cast<unsigned>(gpus.size());
+      gpus.push_back(*std::move(gpu));
     }
   }
-  return cards;
+  return gpus;
 }
 
-Result<FbInfo> ReadFbInfo(Client& client, const Card& card) {
+Result<FbInfo> ReadFbInfo(Client& client, const Gpu& gpu) {
   // The list is fixed in length, and its length differs between branches; the head is the same.
   rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 params = {};
   params.fbInfoListSize = 2;
   params.fbInfoList[0].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE;
   params.fbInfoList[1].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE;
   const Outcome outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
+      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
                      rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the memory of card " + card.bdf);
+    return CallError(outcome, "asking for the memory of GPU " + gpu.bdf);
   }
   return FbInfo{std::uint64_t{params.fbInfoList[0].data} << 10,
                 std::uint64_t{params.fbInfoList[1].data} << 10};
 }
 
-Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) {
+Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Gpu& gpu) {
   auto pids = std::make_unique<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>();
   pids->idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS;
   pids->id = rm::NV20_SUBDEVICE_0;
   Outcome outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids.get(), sizeof(*pids));
+      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids.get(), sizeof(*pids));
   if (!outcome.ok()) {
-    return CallError(outcome, "asking for the processes on card " + card.bdf);
+    return CallError(outcome, "asking for the processes on GPU " + gpu.bdf);
   }
   const std::size_t count = std::min<std::size_t>(pids->pidTblCount, std::size(pids->pidTbl));
   std::vector<ProcessUse> processes;
@@ -236,10 +235,10 @@ Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) 
       infos->pidInfoList[i].pid = pids->pidTbl[first + i];
       infos->pidInfoList[i].index = rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE;
     }
-    outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, infos.get(),
+    outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, infos.get(),
                              sizeof(*infos));
     if (!outcome.ok()) {
-      return CallError(outcome, "asking for the processes on card " + card.bdf);
+      return CallError(outcome, "asking for the processes on GPU " + gpu.bdf);
     }
     for (std::size_t i = 0; i < batch; ++i) {
       const rm::NV2080_CTRL_GPU_PID_INFO& info = infos->pidInfoList[i];
@@ -254,7 +253,7 @@ Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) 
   return processes;
 }
 
-Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request,
+Outcome AllocVidmem(Client& client, const Gpu& gpu, rm::VidmemRequest* request,
                     rm::NvHandle* handle) {
   rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
   params.owner = client.handle();
@@ -265,17 +264,17 @@ Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request
   params.flags = request->flags;
   params.alignment = request->alignment;
   const Outcome outcome =
-      client.Alloc(card.device, handle, rm::NV01_MEMORY_LOCAL_USER, &params, sizeof(params));
+      client.Alloc(gpu.device, handle, rm::NV01_MEMORY_LOCAL_USER, &params, sizeof(params));
   if (outcome.ok()) {
     request->size = params.size;
   }
   return outcome;
 }
 
-Outcome AllocChannelGroup(Client& client, const Card& card, rm::NvHandle* handle) {
+Outcome AllocChannelGroup(Client& client, const Gpu& gpu, rm::NvHandle* handle) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params = {};
   params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
-  return client.Alloc(card.device, handle, rm::KEPLER_CHANNEL_GROUP_A, &params, sizeof(params));
+  return client.Alloc(gpu.device, handle, rm::KEPLER_CHANNEL_GROUP_A, &params, sizeof(params));
 }
 
 }  // namespace cgpu::rmclient

@@ -1,4 +1,4 @@
-#include "host/card_settings.h"
+#include "host/gpu_settings.h"
 
 #include "protocol/lines.h"
 
@@ -15,23 +15,23 @@ void VisitPolicy(LineCodec& io, const char* key, std::optional<governor::Policy>
   });
 }
 
-void Fields(LineCodec& io, CardSettings& settings) {
+void Fields(LineCodec& io, GpuSettings& settings) {
   io.Maybe("max_inst", settings.max_inst, 1, kMostMaxInst);
   VisitPolicy(io, "policy", settings.policy);
   VisitPolicy(io, "chosen", settings.chosen);
   io.Maybe("prio_ratio", settings.prio_ratio, governor::kLeastPrioRatio, governor::kMostPrioRatio);
 }
 
-constexpr LineFormat<CardSettings> kFormat{
+constexpr LineFormat<GpuSettings> kFormat{
     .what = "the file of a GPU's settings", .fields = Fields, .unknown = UnknownLines::kSkipped};
 
 }  // namespace
 
-std::string EncodeCardSettings(const CardSettings& settings) {
+std::string EncodeGpuSettings(const GpuSettings& settings) {
   return kFormat.Encode(settings);
 }
 
-Result<CardSettings> DecodeCardSettings(std::string_view text) {
+Result<GpuSettings> DecodeGpuSettings(std::string_view text) {
   return kFormat.Decode(text);
 }
 
