@@ -182,7 +182,7 @@ def death():
         until(lambda: not node.books()["engines"]["alive"], "nobody noticed")
         t.check(not os.path.exists("/proc/%d" % pid), "nobody waited for it")
         with open(node.folder + "/log", encoding="utf-8") as log:
-            t.check("the cards' engines (pid %d) ended" % pid in log.read(), "the log is silent")
+            t.check("the GPUs' engines (pid %d) ended" % pid in log.read(), "the log is silent")
         late = node.exec([KERNELS, "1000"], "late")
         t.check(late.end() != 0, "a channel was scheduled on dead engines")
         t.check(victim.end() == 0, "the victim failed")
