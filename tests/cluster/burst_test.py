@@ -62,7 +62,7 @@ class Burst:
     def wait(self, sentence, happened, pause=0.05):
         """Waits as long as a loaded machine may need."""
         def look():
-            self.cluster.restart_killed()
+            self.cluster.restart_ended()
             return happened()
         return self.cluster.wait(sentence, look, deadline=DEADLINE, pause=pause)
 

@@ -123,14 +123,15 @@ class Cluster:
         self._processes[name].kill()
         self._processes[name].wait()
 
-    def restart_killed(self):
-        """Starts again what somebody else has killed with -9, as a service manager does: where numbers
-        of processes come again soon (32,768 of them), a container engine can kill the wrong one.
-        What has ended in another way is a failure."""
+    def restart_ended(self):
+        """Starts again what has ended, as a service manager does. Kubernetes' own scheduler ends when
+        it loses its lease. A program of ours may only have been killed with -9: where numbers of
+        processes come again soon (32,768 of them), a container engine can kill the wrong one."""
         for name, popen in list(self._processes.items()):
             if popen.poll() is not None:
-                check(popen.returncode == -signal.SIGKILL, "%s ended: %d" % (name, popen.returncode))
-                self.say("somebody killed %s (%d)" % (name, popen.pid))
+                check(popen.returncode == -signal.SIGKILL or not name.startswith("cgpu-"),
+                      "%s ended: %d" % (name, popen.returncode))
+                self.say("%s (%d) ended by itself: %d" % (name, popen.pid, popen.returncode))
                 self.start(name, *popen.args)
 
     def processor_ms(self, name):
