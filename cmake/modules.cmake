@@ -39,13 +39,13 @@ endfunction()
 
 # cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit". The target
 # unit_tests builds them all and nothing else, for the sanitizers: whose programs take long to begin,
-# so there all cases of a program run in one process. -O1 takes a fourth of the compiler's time off.
+# so there all cases of a program run in one process.
 add_custom_target(unit_tests)
 function(cgpu_add_unit_test name module)
   add_executable(${name} ${ARGN})
   add_dependencies(unit_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  target_compile_options(${name} PRIVATE ${CGPU_COLD})
   target_link_libraries(${name} PRIVATE cgpu::${module} GTest::gmock GTest::gtest_main)
   cgpu_precompile(${name} PRECOMPILED_TESTS)
   if(CGPU_SANITIZE)

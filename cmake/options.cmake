@@ -18,6 +18,10 @@ else()
   add_compile_options(-fpch-preprocess)
 endif()
 
+# Flags of tests, and of code that no tenant's call, no time of a GPU, no metric and no question of a
+# scheduler passes through: a fourth less of the compiler's time is worth more than faster code.
+set(CGPU_COLD $<$<CONFIG:RelWithDebInfo>:-O1>)
+
 add_library(cgpu_options INTERFACE)
 add_library(cgpu::options ALIAS cgpu_options)
 target_compile_definitions(cgpu_options INTERFACE _GNU_SOURCE _GLIBCXX_ASSERTIONS)

@@ -186,8 +186,8 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
 // (ACK, "Use shared GPU scheduling without isolation": GiB of each GPU, and what each has).
 std::vector<std::string> VariablesForSharing(const SliceRequest& wanted, const Grant& grant) {
   std::string indexes;
-  for (const GpuGrant& gpu : grant.gpus) {
-    indexes += (indexes.empty() ? "" : ",") + std::to_string(gpu.gpu.index);
+  for (const GpuGrant& granted : grant.gpus) {
+    indexes += (indexes.empty() ? "" : ",") + std::to_string(granted.gpu.index);
   }
   const std::uint64_t units = wanted.resources.memory.front().value / grant.gpus.size();
   return {"ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(units),

@@ -4,13 +4,13 @@
 
 #include <string>
 
+#include "exporter/sample_testing.h"
+
 namespace cgpu::exporter {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr char kGpu[] = "GPU-1";
 
 ContainerSample Container(const std::string& id) {
   ContainerSample container;
@@ -19,13 +19,7 @@ ContainerSample Container(const std::string& id) {
   container.status.state = kRunning;
   container.status.since = 1'700'000'000;
   container.status.origin = "flags";
-  GpuStatus slice;
-  slice.uuid = kGpu;
-  slice.limit_bytes = 4'294'967'296;
-  slice.used_bytes = 16'945'053'695;  // exact, however many digits
-  slice.peak_bytes = 3;
-  slice.denied = 7;
-  container.status.gpus.push_back(slice);
+  container.status.gpus.push_back(SampleSlice());
   container.shares[kGpu] = {0.3, 0.5};
   return container;
 }

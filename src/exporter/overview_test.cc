@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "exporter/sample_testing.h"
 #include "governor/policy.h"
 
 namespace cgpu::exporter {
@@ -14,7 +15,6 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
 
-constexpr char kGpu[] = "GPU-1";
 constexpr double kTime = 1'700'000'000.25;
 
 ContainerSample Container() {
@@ -29,12 +29,7 @@ ContainerSample Container() {
   counters.calls[3] = 7;
   counters.refused[1] = 2;
   container.status.counters = counters;
-  GpuStatus slice;
-  slice.uuid = kGpu;
-  slice.limit_bytes = 4'294'967'296;
-  slice.used_bytes = 16'945'053'695;  // exact, however many digits
-  slice.peak_bytes = 3;
-  slice.denied = 7;
+  GpuStatus slice = SampleSlice();
   slice.throttled_ns = 1'500'000'000;
   container.status.gpus.push_back(slice);
   container.shares[kGpu] = {0.25, 0.5};

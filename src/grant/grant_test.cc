@@ -160,8 +160,8 @@ TEST(MakeGrant, EightUnitsOverTwoGpus) {
   const auto grant = MakeGrant(Ask("2", {Kind::kUnits, 8, 0}), Node(), {{}, {}, {}});
   ASSERT_TRUE(grant.ok());
   ASSERT_EQ(grant.value().gpus.size(), 2U);
-  for (const GpuGrant& gpu : grant.value().gpus) {
-    EXPECT_EQ(gpu.limit_bytes, 4309 * kMib);
+  for (const GpuGrant& granted : grant.value().gpus) {
+    EXPECT_EQ(granted.limit_bytes, 4309 * kMib);
   }
 }
 

@@ -15,9 +15,9 @@ EventFields NamesOf(const Reservation& reservation) {
 EventFields StartedFields(const Reservation& reservation) {
   EventFields fields = NamesOf(reservation);
   std::string gpus;
-  for (const GpuGrant& gpu : reservation.gpus) {
-    gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu.gpu.index);
-    fields["memory_bytes"] = gpu.limit_bytes;
+  for (const GpuGrant& granted : reservation.gpus) {
+    gpus += (gpus.empty() ? "" : ",") + std::to_string(granted.gpu.index);
+    fields["memory_bytes"] = granted.limit_bytes;
   }
   fields["gpu"] = gpus;
   if (reservation.gpus.size() == 1) {

@@ -161,8 +161,8 @@ namespace {
 
 bool IsGranted(const NodeFile& file, const Grant& grant) {
   return file.kind != NodeFile::Kind::kGpu ||
-         std::ranges::any_of(grant.gpus,
-                             [&](const GpuGrant& gpu) { return gpu.gpu.minor == file.minor; });
+         std::ranges::any_of(
+             grant.gpus, [&](const GpuGrant& granted) { return granted.gpu.minor == file.minor; });
 }
 
 }  // namespace
@@ -195,8 +195,8 @@ GpuTree TreeFor(const Node& node, const Grant& grant, std::vector<std::string> h
   }
   tree.proc_source = node.proc_source;
   tree.pci_source = node.pci_source;
-  for (const GpuGrant& gpu : grant.gpus) {
-    tree.bdfs.push_back(gpu.gpu.bdf);
+  for (const GpuGrant& granted : grant.gpus) {
+    tree.bdfs.push_back(granted.gpu.bdf);
   }
   tree.hide = std::move(hide);
   return tree;

@@ -41,7 +41,7 @@ void Fields(LineCodec& io, Reservation& reservation) {
   io.Maybe("origin", reservation.origin);
   reservation.isolated = !io.Line("isolation", !reservation.isolated, [&] { io.Fixed("none"); });
   VisitCompute(io, reservation.compute);
-  io.Each("card", reservation.gpus, kMaxGpus, [&](GpuGrant& gpu) { VisitGpu(io, gpu); });
+  io.Each("card", reservation.gpus, kMaxGpus, [&](GpuGrant& granted) { VisitGpu(io, granted); });
   io.Require(!reservation.gpus.empty(), "card");
 }
 

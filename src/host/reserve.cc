@@ -225,8 +225,8 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reservation.isolated = request.isolated;
   reservation.compute = request.compute;
   reservation.gpus = reserved.grant.gpus;
-  for (GpuGrant& gpu : reserved.grant.gpus) {
-    gpu.limit_bytes = request.isolated ? gpu.limit_bytes : gpu.gpu.memory_bytes;
+  for (GpuGrant& granted : reserved.grant.gpus) {
+    granted.limit_bytes = request.isolated ? granted.limit_bytes : granted.gpu.memory_bytes;
   }
   CGPU_TRY(Announce(registry, lock, request.agent, reserved));
   return reserved;

@@ -52,7 +52,7 @@ void Fields(LineCodec& io, ShimConfig& config) {
   io.Line("prove", config.prove, [&] { io.Word(config.prove); });
   io.Each("file", config.files, kMaxFiles, [&](NodeFile& file) { VisitFile(io, file); });
   io.Each("watch", config.watches, kMaxFiles);
-  io.Each("card", config.gpus, kMaxFiles, [&](GpuGrant& gpu) { VisitGpu(io, gpu); });
+  io.Each("card", config.gpus, kMaxFiles, [&](GpuGrant& granted) { VisitGpu(io, granted); });
   io.Require(!config.files.empty(), "file");
   io.Require(!config.gpus.empty(), "card");
 }

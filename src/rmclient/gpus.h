@@ -87,11 +87,11 @@ struct ProcessUse {
 class Mapping {
  public:
   // Kind of memory: the GPU's, or the host's, which may only be read.
-  enum class Of : std::uint8_t { kGpu, kMachineToRead };
+  enum class Kind : std::uint8_t { kGpu, kHostToRead };
   // Maps the first `length` bytes of a memory object. A multiple of the page size.
   [[nodiscard]] static Result<Mapping> Make(const Client& client, const Gpu& gpu,
                                             rm::NvHandle memory, std::size_t length,
-                                            Of of = Of::kGpu);
+                                            Kind kind = Kind::kGpu);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
   Mapping(const Mapping&) = delete;

@@ -10,9 +10,9 @@
 namespace cgpu::rmclient {
 
 Result<Mapping> Mapping::Make(const Client& client, const Gpu& gpu, rm::NvHandle memory,
-                              std::size_t length, Of of) {
+                              std::size_t length, Kind kind) {
   // The driver remembers one mapping per open file, so each gets a file of its own.
-  const bool of_gpu = of == Of::kGpu;
+  const bool of_gpu = kind == Kind::kGpu;
   CGPU_ASSIGN_OR_RETURN(
       auto file, OpenFile(of_gpu ? client.paths().gpu(gpu.minor) : client.paths().ctl, O_RDWR));
   rm::nv_ioctl_nvos33_parameters_with_fd call = {};

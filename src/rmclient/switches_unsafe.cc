@@ -69,9 +69,9 @@ Result<SwitchLog> SwitchLog::Make(Client& client, const Gpu& gpu) {
     return fails(outcome, "memory to read");
   }
   auto header =
-      Mapping::Make(client, gpu, params.hBufferHeader, kHeaderBytes, Mapping::Of::kMachineToRead);
+      Mapping::Make(client, gpu, params.hBufferHeader, kHeaderBytes, Mapping::Kind::kHostToRead);
   auto records = Mapping::Make(client, gpu, params.hRecordBuffer, kRecords * sizeof(Record),
-                               Mapping::Of::kMachineToRead);
+                               Mapping::Kind::kHostToRead);
   if (!header.ok() || !records.ok()) {
     return header.ok() ? records.error() : header.error();
   }

@@ -13,8 +13,8 @@ namespace {
 std::vector<std::uint64_t> LimitsOf(const ShimConfig& config) {
   std::vector<std::uint64_t> limits;
   limits.reserve(config.gpus.size());
-  for (const GpuGrant& gpu : config.gpus) {
-    limits.push_back(gpu.limit_bytes);
+  for (const GpuGrant& granted : config.gpus) {
+    limits.push_back(granted.limit_bytes);
   }
   return limits;
 }

@@ -29,9 +29,9 @@ class ExportTagsTest : public testing::Test {
   };
 
   ExportTagsTest() {
-    GpuGrant gpu;
-    gpu.gpu.memory_bytes = gpu.limit_bytes = 16 * kBytes;
-    config_.gpus = {gpu};
+    GpuGrant granted;
+    granted.gpu.memory_bytes = granted.limit_bytes = 16 * kBytes;
+    config_.gpus = {granted};
     driver_ = std::move(*Driver::Open(calls_, abi_, "/dev/zero", {}));
     own_ = calls_.Clients();
     shim_ = std::make_unique<Shim>(*this);

@@ -22,11 +22,11 @@ ShimConfig SomeConfig() {
   config.driver = "550.163.01";
   config.files.push_back({.kind = NodeFile::Kind::kCtl, .granted = true, .path = "/dev/nvidiactl"});
   config.gpus.resize(2);
-  for (GpuGrant& gpu : config.gpus) {
-    gpu.gpu.uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
-    gpu.gpu.bdf = "0000:3b:00.0";
-    gpu.gpu.memory_bytes = std::uint64_t{1} << 30;
-    gpu.limit_bytes = 1 << 29;
+  for (GpuGrant& granted : config.gpus) {
+    granted.gpu.uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
+    granted.gpu.bdf = "0000:3b:00.0";
+    granted.gpu.memory_bytes = std::uint64_t{1} << 30;
+    granted.limit_bytes = 1 << 29;
   }
   return config;
 }

@@ -38,10 +38,10 @@ struct World {
     config.id = "0123456789ab";
     config.driver = "550.163.01";
     config.files = {ControlFile()};
-    GpuGrant gpu;
-    gpu.gpu.uuid = "GPU-1";
-    gpu.gpu.memory_bytes = gpu.limit_bytes = kMemory;
-    config.gpus = {gpu};
+    GpuGrant granted;
+    granted.gpu.uuid = "GPU-1";
+    granted.gpu.memory_bytes = granted.limit_bytes = kMemory;
+    config.gpus = {granted};
     config.killable = killable;
     auto made = Driver::Open(driver, abi, "/dev/zero", {"/dev/zero"});
     own_client = *driver.Clients().begin();

@@ -49,13 +49,13 @@ void CheckGrant(const cgpu::ResourceRequest& request) {
   }
   Require(!grant.value().gpus.empty(), "a grant has GPUs");
   std::vector<bool> seen(gpus.size());
-  for (const cgpu::GpuGrant& gpu : grant.value().gpus) {
-    const std::size_t index = gpu.gpu.index;
+  for (const cgpu::GpuGrant& granted : grant.value().gpus) {
+    const std::size_t index = granted.gpu.index;
     Require(!seen[index], "a GPU is granted once");
     seen[index] = true;
-    Require(gpu.limit_bytes > 0, "a grant is not empty");
+    Require(granted.limit_bytes > 0, "a grant is not empty");
     const cgpu::GpuUse& use = uses[index];
-    Require(gpu.limit_bytes <= gpus[index].memory_bytes - use.bytes, "a grant fits");
+    Require(granted.limit_bytes <= gpus[index].memory_bytes - use.bytes, "a grant fits");
     Require(use.slices < use.max_inst, "a GPU has no more slices than it may have");
   }
 }

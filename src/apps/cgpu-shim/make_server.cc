@@ -57,11 +57,11 @@ struct Paths {
 
 Result<Paths> PathsOf(const ShimConfig& config) {
   Paths paths;
-  for (const GpuGrant& gpu : config.gpus) {
+  for (const GpuGrant& granted : config.gpus) {
     for (const NodeFile& file : config.files) {
       if (file.kind == NodeFile::Kind::kCtl) {
         paths.control = file.path;
-      } else if (file.kind == NodeFile::Kind::kGpu && file.minor == gpu.gpu.minor) {
+      } else if (file.kind == NodeFile::Kind::kGpu && file.minor == granted.gpu.minor) {
         paths.gpus.push_back(file.path);
       }
     }
@@ -77,13 +77,14 @@ template <class InstanceOf>
 Result<std::vector<boundary::GpuIds>> GpusOf(const ShimConfig& config,
                                              const InstanceOf& instance_of) {
   std::vector<boundary::GpuIds> gpus;
-  for (const GpuGrant& gpu : config.gpus) {
+  for (const GpuGrant& granted : config.gpus) {
     CGPU_ASSIGN_OR_RETURN(const auto instance, instance_of(gpus.size()));
-    const auto uuid = UuidOf(gpu.gpu.uuid);
+    const auto uuid = UuidOf(granted.gpu.uuid);
     if (!uuid) {
-      return Error{Code::kInvalid, 0, "the configuration has no GPU " + gpu.gpu.uuid, {}};
+      return Error{Code::kInvalid, 0, "the configuration has no GPU " + granted.gpu.uuid, {}};
     }
-    gpus.push_back({gpu.gpu.minor, gpu.gpu.gpu_id, instance, *uuid, gpu.gpu.memory_bytes, {}});
+    gpus.push_back(
+        {granted.gpu.minor, granted.gpu.gpu_id, instance, *uuid, granted.gpu.memory_bytes, {}});
   }
   return gpus;
 }

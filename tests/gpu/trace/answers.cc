@@ -29,14 +29,14 @@ Result<Answer> ParseAnswer(std::string_view text) {
   if (colon == std::string_view::npos || equals == std::string_view::npos || equals < colon) {
     return wrong;
   }
-  const std::string_view of = text.substr(0, colon);
+  const std::string_view kind = text.substr(0, colon);
   const std::string_view value = text.substr(equals + 1);
   const auto number = Number(text.substr(colon + 1, equals - colon - 1));
   const auto status = Number(value);
   Answer answer;
-  answer.of = of == "alloc" ? Answer::Of::kAlloc : Answer::Of::kControl;
-  answer.zeros = of == "control" && value == "zeros";
-  if ((of != "alloc" && of != "control") || !number || (!status && !answer.zeros)) {
+  answer.kind = kind == "alloc" ? Answer::Kind::kAlloc : Answer::Kind::kControl;
+  answer.zeros = kind == "control" && value == "zeros";
+  if ((kind != "alloc" && kind != "control") || !number || (!status && !answer.zeros)) {
     return wrong;
   }
   answer.number = *number;
@@ -44,9 +44,10 @@ Result<Answer> ParseAnswer(std::string_view text) {
   return answer;
 }
 
-const Answer* FindAnswer(const std::vector<Answer>& answers, Answer::Of of, std::uint32_t number) {
+const Answer* FindAnswer(const std::vector<Answer>& answers, Answer::Kind kind,
+                         std::uint32_t number) {
   const auto found = std::find_if(answers.begin(), answers.end(), [&](const Answer& answer) {
-    return answer.of == of && answer.number == number;
+    return answer.kind == kind && answer.number == number;
   });
   return found == answers.end() ? nullptr : &*found;
 }

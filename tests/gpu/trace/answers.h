@@ -17,8 +17,8 @@
 namespace cgpu::trace {
 
 struct Answer {
-  enum class Of : std::uint8_t { kAlloc, kControl };
-  Of of = Of::kControl;
+  enum class Kind : std::uint8_t { kAlloc, kControl };
+  Kind kind = Kind::kControl;
   std::uint32_t number = 0;
   std::uint32_t status = 0;
   bool zeros = false;
@@ -27,7 +27,7 @@ struct Answer {
 [[nodiscard]] Result<Answer> ParseAnswer(std::string_view text);
 
 // The first that is of this kind and number, or nullptr.
-[[nodiscard]] const Answer* FindAnswer(const std::vector<Answer>& answers, Answer::Of of,
+[[nodiscard]] const Answer* FindAnswer(const std::vector<Answer>& answers, Answer::Kind kind,
                                        std::uint32_t number);
 
 }  // namespace cgpu::trace

@@ -25,9 +25,9 @@ TEST(TraceAnswers, AreReadAndFound) {
   EXPECT_EQ(alloc->status, 0x22U);
   EXPECT_TRUE(zeros->zeros);
   const std::vector<Answer> answers = {*alloc, *zeros};
-  EXPECT_EQ(FindAnswer(answers, Answer::Of::kAlloc, 0x2081), answers.data());
-  EXPECT_EQ(FindAnswer(answers, Answer::Of::kControl, 0x2081), nullptr);
-  EXPECT_EQ(FindAnswer(answers, Answer::Of::kControl, 0x208001a3), &answers[1]);
+  EXPECT_EQ(FindAnswer(answers, Answer::Kind::kAlloc, 0x2081), answers.data());
+  EXPECT_EQ(FindAnswer(answers, Answer::Kind::kControl, 0x2081), nullptr);
+  EXPECT_EQ(FindAnswer(answers, Answer::Kind::kControl, 0x208001a3), &answers[1]);
 }
 
 TEST(TraceAnswers, NothingElseIsOne) {
@@ -101,7 +101,7 @@ TEST(TraceLines, SayMoreWhereAsked) {
   EXPECT_EQ(Line(3, call, nullptr, options),
             "3 ctl NV_ESC_RM_CONTROL control-0x2080f159 2 0x0 0 driver file=7 cmd=0x2080f159 "
             "object=client callflags=0x5 in=01ff out=a0+00*10+02");
-  const Answer answer{Answer::Of::kControl, 0x2080f159, 0x56, false};
+  const Answer answer{Answer::Kind::kControl, 0x2080f159, 0x56, false};
   EXPECT_EQ(Line(3, call, &answer, {}),
             "3 ctl NV_ESC_RM_CONTROL control-0x2080f159 2 0x56 0 trace was=0x0");
   // Parameters of what is no firmware's stay out.

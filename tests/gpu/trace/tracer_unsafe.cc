@@ -290,7 +290,7 @@ const Answer* Tracer::Replace(pid_t thread, const Call& call) const {
   const auto at = call.StatusAt(options_.line.branch);
   const Answer* const answer =
       number && at ? FindAnswer(options_.answers,
-                                command ? Answer::Of::kControl : Answer::Of::kAlloc, *number)
+                                command ? Answer::Kind::kControl : Answer::Kind::kAlloc, *number)
                    : nullptr;
   if (answer == nullptr ||
       !Write(thread, call.address + *at, &answer->status, sizeof(answer->status))) {
