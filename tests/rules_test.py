@@ -61,7 +61,7 @@ TESTED_ELSEWHERE = {
     "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",
                      "docker file_change install toml_engines"),
     "src/cgpud/": ("a daemon with containers: tests/engines",
-                   "creation daemon event_keeper govern measure plan_gpus supervisor"),
+                   "creation daemon event_keeper govern measure plan_gpus"),
     "src/host/": ("files and processes of live containers: tests/e2e",
                   "admin gpu_settings compute container_events force node reservation reserve "
                   "shim_process unmanaged upgrade"),

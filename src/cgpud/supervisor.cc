@@ -12,6 +12,7 @@
 
 #include "os/cgroups.h"
 #include "os/ownership.h"
+#include "os/start_time.h"
 
 namespace cgpu {
 namespace {
@@ -75,6 +76,10 @@ Supervisor::News Supervisor::Look(const std::vector<int>& readable) {
   return news;
 }
 
+bool Supervisor::Lives(const Root& root) {
+  return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) == 0;
+}
+
 // Reads all there is. Returns false at the end of the stream.
 bool Supervisor::Read(Watched& watched) {
   char buffer[4096];
@@ -98,12 +103,16 @@ void Supervisor::TakeLines(const std::string& id, Watched& watched, News& news) 
     }
     const Words& line = lines->front();
     std::uint64_t number = 0;
+    std::uint64_t started = 0;
     if (line == Words{"ended"}) {
       watched.ended = true;
     } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, number)) {
       if (watched.supervised) {
         AddRoot(watched, static_cast<unsigned>(number));
       }
+    } else if (line.size() == 3 && line[0] == "start" && ToNumber(line[1], 10, kMaxPid, number) &&
+               ToNumber(line[2], 10, std::numeric_limits<std::uint64_t>::max(), started)) {
+      CheckRoot(watched, static_cast<unsigned>(number), started);
     } else {
       TakeCount(id, watched, line, news);
     }
@@ -133,20 +142,17 @@ void Supervisor::TakeCount(const std::string& id, const Watched& watched, const 
 }
 
 // Adds a process of the container. The shim holds on to the process and says its number while it
-// lives. Before this program opens the number, the process may end and the number go to another: to
-// a process in other cgroups.
+// lives. Before this program opens the number, the process may end and the number go to another,
+// which CheckRoot() removes again.
 void Supervisor::AddRoot(Watched& watched, unsigned pid) const {
-  const auto lives = [](const Root& root) {
-    return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) == 0;
-  };
   const auto known = std::ranges::find(watched.roots, pid, &Root::pid);
-  if (known != watched.roots.end() && lives(*known)) {
+  if (known != watched.roots.end() && Lives(*known)) {
     return;
   }
   if (known != watched.roots.end()) {
     watched.roots.erase(known);
   } else if (watched.roots.size() >= kMaxRoots) {
-    std::erase_if(watched.roots, [&](const Root& root) { return !lives(root); });
+    std::erase_if(watched.roots, [&](const Root& root) { return !Lives(root); });
     if (watched.roots.size() >= kMaxRoots) {
       return;
     }
@@ -156,13 +162,21 @@ void Supervisor::AddRoot(Watched& watched, unsigned pid) const {
   root.process.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   auto cgroups = os::CgroupsOf(pid);
   if (!root.process.valid() || !cgroups.ok() || !MayKill(watched, static_cast<pid_t>(pid)) ||
-      !lives(root)) {
+      !Lives(root)) {
     return;
   }
   if (os::IsCalledAfter(*cgroups, watched.engine_id)) {
     root.cgroups = std::move(*cgroups);  // else it shares its cgroup with others
   }
   watched.roots.push_back(std::move(root));
+}
+
+// Removes the process of that number if it began at another time than the container's.
+void Supervisor::CheckRoot(Watched& watched, unsigned pid, std::uint64_t started) const {
+  std::erase_if(watched.roots, [&](const Root& root) {
+    return root.pid == pid && os::StartTime(proc_.get(), static_cast<pid_t>(pid)) != started &&
+           Lives(root);
+  });
 }
 
 // Returns whether the process may be killed. A user's word, and the names that the user gives to

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -69,9 +70,11 @@ class Supervisor {
     std::vector<Root> roots;
   };
 
+  static bool Lives(const Root& root);
   static bool Read(Watched& watched);
   void TakeLines(const std::string& id, Watched& watched, News& news) const;
   void AddRoot(Watched& watched, unsigned pid) const;
+  void CheckRoot(Watched& watched, unsigned pid, std::uint64_t started) const;
   static void TakeCount(const std::string& id, const Watched& watched, const Words& line,
                         News& news);
   [[nodiscard]] bool MayKill(const Watched& watched, pid_t pid) const;

@@ -12,10 +12,11 @@
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
 //   watch            -> at once and as they come: "pid N" for each process that the container began
-//                    with or that was added to it; "refused COUNT WHAT" as above, for counts that
-//                    have grown, once a second; likewise "denied COUNT UUID HOST_INDEX LIMIT" for
-//                    memory that was refused at the limit of a GPU, bytes; "ended" when the
-//                    container has ended. The stream lasts till then
+//                    with or that was added to it, and after it "start N TICKS", when that process
+//                    began (os/start_time.h), which older shims do not say; "refused COUNT WHAT" as
+//                    above, for counts that have grown, once a second; likewise "denied COUNT UUID
+//                    HOST_INDEX LIMIT" for memory that was refused at the limit of a GPU, bytes;
+//                    "ended" when the container has ended. The stream lasts till then
 //   upgrade          the request carries the new cgpu-shim as its one SCM_RIGHTS descriptor.
 //                    -> "state", with a sealed file. The client asks the new program what it says
 //                    to it (`cgpu-shim check`, the file as fd 0: kCanTakeOver on stdout, or why

@@ -21,8 +21,8 @@ std::vector<pid_t> ContainerProcesses::All() const {
   for (const auto& process : callers_.Processes()) {
     add(process->tgid);
   }
-  for (const pid_t root : pool_.Roots()) {
-    for (const pid_t pid : os::Descendants(callers_.proc_fd(), root)) {
+  for (const WorkerPool::Root& root : pool_.Roots()) {
+    for (const pid_t pid : os::Descendants(callers_.proc_fd(), root.pid)) {
       add(pid);
     }
   }

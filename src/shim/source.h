@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ class Source {
   const std::unique_ptr<os::NotifyChannel> owned_;
   pid_t pid_ = 0;               // the first process under the filter; 0: not known
   UniqueFd process_;            // its pidfd
+  std::uint64_t started_ = 0;   // when it began (os/start_time.h); 0: not known
   int listening_ = 0;           // threads that take its calls
   bool over_ = false;           // no process is left under the filter
   std::vector<pid_t> waiting_;  // threads of ours in Receive(), or just before or after it

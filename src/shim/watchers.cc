@@ -12,7 +12,7 @@
 namespace cgpu::shim {
 namespace {
 
-// Returns 0 or the errno. A line this short goes whole or not at all.
+// Returns 0 or the errno. Lines this short go whole or not at all.
 int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DONTWAIT) {
   return send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL | flags) < 0 ? errno : 0;
 }
@@ -32,23 +32,29 @@ bool Watchers::Add(UniqueFd& connection) {
   return true;
 }
 
-bool Watchers::IsGone(Watcher& watcher, const std::vector<pid_t>& roots) {
+bool Watchers::IsGone(Watcher& watcher, const std::vector<WorkerPool::Root>& roots) {
   // Forgets ended processes: if their numbers are given out again, the watcher hears of them again.
-  std::erase_if(watcher.told,
-                [&](pid_t pid) { return std::ranges::find(roots, pid) == roots.end(); });
-  for (const pid_t pid : roots) {
-    if (watcher.told.contains(pid)) {
+  std::erase_if(watcher.told, [&](pid_t pid) {
+    return std::ranges::find(roots, pid, &WorkerPool::Root::pid) == roots.end();
+  });
+  for (const WorkerPool::Root& root : roots) {
+    if (watcher.told.contains(root.pid)) {
       continue;
     }
-    if (const int error = Send(watcher.connection, "pid " + std::to_string(pid) + "\n")) {
+    const std::string pid = std::to_string(root.pid);
+    std::string lines = JoinLine({"pid", pid});
+    if (root.started != 0) {
+      lines += JoinLine({"start", pid, std::to_string(root.started)});
+    }
+    if (const int error = Send(watcher.connection, lines)) {
       return error != EAGAIN;
     }
-    watcher.told.insert(pid);
+    watcher.told.insert(root.pid);
   }
   return false;
 }
 
-void Watchers::Tell(const std::vector<pid_t>& roots) {
+void Watchers::Tell(const std::vector<WorkerPool::Root>& roots) {
   std::erase_if(all_, [&](Watcher& watcher) { return IsGone(watcher, roots); });
 }
 

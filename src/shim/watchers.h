@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "protocol/admin.h"
 #include "shim/handover.h"
+#include "shim/worker_pool.h"
 
 namespace cgpu::shim {
 
@@ -29,7 +30,7 @@ class Watchers {
   // Tells every watcher the processes in `roots` that it was not told yet, once it has read what it
   // was told. `roots`: the processes that the container began with or that were added to it, as
   // they are now.
-  void Tell(const std::vector<pid_t>& roots);
+  void Tell(const std::vector<WorkerPool::Root>& roots);
 
   // Tells every watcher how often calls were refused, by name, and memory, by GPU, where the number
   // has grown.
@@ -57,7 +58,7 @@ class Watchers {
 
   static void TellRefused(Watcher& watcher, const Refused& refused,
                           const std::vector<GpuStatus>& gpus, int flags);
-  static bool IsGone(Watcher& watcher, const std::vector<pid_t>& roots);
+  static bool IsGone(Watcher& watcher, const std::vector<WorkerPool::Root>& roots);
 
   std::vector<Watcher> all_;  // the oldest first
 };

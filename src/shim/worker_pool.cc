@@ -15,6 +15,7 @@
 
 #include "boundary/names.h"
 #include "os/ownership.h"
+#include "os/start_time.h"
 #include "rm/nv_escape.h"
 #include "shim/pending.h"
 
@@ -102,8 +103,11 @@ void WorkerPool::SetProcess(Source& source, unsigned pid, unsigned sender) {
     pid = 0;
     process.reset();
   }
+  // Right as long as the process has not been waited for, as Roots() asks.
+  const std::uint64_t started = os::StartTime(proc_, static_cast<pid_t>(pid)).value_or(0);
   const MutexLock lock(mutex_);
   source.pid_ = static_cast<pid_t>(pid);
+  source.started_ = started;
   source.process_ = std::move(process);
   if (first_.lock().get() == &source) {
     served_.first_process = pid;
@@ -138,15 +142,15 @@ void WorkerPool::KillRoots() {
   }
 }
 
-std::vector<pid_t> WorkerPool::Roots() const {
+std::vector<WorkerPool::Root> WorkerPool::Roots() const {
   const MutexLock lock(mutex_);
-  std::vector<pid_t> roots;
+  std::vector<Root> roots;
   for (const SourcePtr& source : sources_) {
     // The number of a process that has been waited for may be another's.
     if (source->pid_ != 0 && source->process_.valid() &&
         (syscall(SYS_pidfd_send_signal, source->process_.get(), 0, nullptr, 0) == 0 ||
          errno != ESRCH)) {
-      roots.push_back(source->pid_);
+      roots.push_back({source->pid_, source->started_});
     }
   }
   return roots;
@@ -419,8 +423,10 @@ Result<> WorkerPool::ServeAgain(const ServerState& state) {
     CGPU_ASSIGN_OR_RETURN(auto listener, os::NotifyListener::Make(UniqueFd(one.listener)));
     CGPU_ASSIGN_OR_RETURN(const auto source,
                           Serve(std::make_unique<os::NotifyListener>(std::move(listener))));
+    const std::uint64_t started = os::StartTime(proc_, one.pid).value_or(0);
     const MutexLock lock(mutex_);
     source->pid_ = one.pid;
+    source->started_ = started;
     source->process_.reset(one.process);
     if (one.first) {
       first_ = source;

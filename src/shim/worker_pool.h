@@ -85,8 +85,15 @@ class WorkerPool {
   // Returns the first process of the source that came first, by its number; 0: not known. Nothing
   // if that source is gone.
   [[nodiscard]] std::optional<pid_t> FirstProcess() const;
+  // The first process of a source.
+  struct Root {
+    pid_t pid = 0;
+    std::uint64_t started = 0;  // os/start_time.h; 0: not known
+
+    friend bool operator==(const Root&, const Root&) = default;
+  };
   // Returns the first processes of all sources, where they are known and have not been waited for.
-  [[nodiscard]] std::vector<pid_t> Roots() const;
+  [[nodiscard]] std::vector<Root> Roots() const;
   void KillRoots();
 
   // Makes another thread run the call: a parked one, or a new one. Returns false if there is

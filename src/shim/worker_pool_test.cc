@@ -1,11 +1,13 @@
 #include "shim/worker_pool.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "os/start_time.h"
 #include "shim/pending.h"
 #include "shim/testing.h"
 
@@ -77,7 +79,8 @@ struct World {
   }
   Fate fate;
   Keeper keeper;
-  WorkerPool pool{keeper, -1};
+  UniqueFd proc{open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  WorkerPool pool{keeper, proc.get()};
   std::uint64_t last_id = 0;
 };
 
@@ -147,7 +150,10 @@ TEST(WorkerPoolTest, TheFirstSourceIsTheOneThatCameFirst) {
   EXPECT_EQ(world.pool.FirstProcess(), 0) << "nobody has said yet";
   world.pool.SetProcess(**first, static_cast<unsigned>(getpid()), 0);
   EXPECT_EQ(world.pool.FirstProcess(), getpid());
-  EXPECT_EQ(world.pool.Roots(), std::vector<pid_t>{getpid()});
+  const auto roots = world.pool.Roots();
+  ASSERT_EQ(roots.size(), 1U);
+  EXPECT_EQ(roots[0].pid, getpid());
+  EXPECT_EQ(roots[0].started, os::StartTime(world.proc.get(), getpid()));
   EXPECT_EQ(world.pool.WhatIsServed().first_process, static_cast<unsigned>(getpid()));
 }
 

@@ -304,11 +304,17 @@ def watchers():
         fds, _ = _counts(shim)
         for _ in range(100):
             with _ask(container, b"watch\n") as connection:
-                t.check(connection.recv(100) == b"pid %d\n" % first.pid, "it is told otherwise")
+                t.check(connection.makefile().readline() == "pid %d\n" % first.pid, "it is told otherwise")
         eventually(lambda: _counts(shim)[0] <= fds + 2,
                    lambda: "%d files, %d before" % (_counts(shim)[0], fds))
         first.kill()
         container.expect_end()
+
+
+def _start_time(pid):
+    """proc_pid_stat(5), the field starttime."""
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
 
 
 def numbers():
@@ -325,8 +331,10 @@ def numbers():
         child.do("client", 1)
         with _ask(container, b"watch\n") as connection:
             lines = connection.makefile()
-            said = lines.readline() + lines.readline()
-        t.check(said == "pid %d\npid %d\n" % (first.pid, third.pid), "it said %r" % said)
+            said = "".join(lines.readline() for _ in range(4))
+        expected = "".join("pid %d\nstart %d %d\n" % (one.pid, one.pid, _start_time(one.pid))
+                           for one in (first, third))
+        t.check(said == expected, "it said %r" % said)
         for one in (first, third, child):
             one.kill()
         container.expect_end()
