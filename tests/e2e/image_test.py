@@ -49,7 +49,7 @@ def copies():
         (make,) = [run for run in runs if run.startswith("cmake --build")]
         (pack,) = [run for run in runs if run.startswith("cpack")]
         t.command("make", "--dry-run", "deps", cwd=folder)
-        t.command(*configure.split(), cwd=folder)
+        t.command(*configure.split(), cwd=folder, timeout=5 * t.DEADLINE)
         t.command(*make.split(), "--", "-n", cwd=folder)
         t.check(os.path.exists(os.path.join(folder, pack.split()[-1])), "no cpack: " + pack)
         with open(os.path.join(folder, pack.split()[-1]), encoding="utf-8") as file:

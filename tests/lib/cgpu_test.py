@@ -76,10 +76,10 @@ def hide_installed():
             command("mount", "-t", "tmpfs", "-o", "mode=711", "tmpfs", folder)
 
 
-def command(*words, ok=True, **options):
-    """Runs a short command to its end; its stdout. Fails the test with its stderr."""
+def command(*words, ok=True, timeout=DEADLINE, **options):
+    """Runs a command to its end; its stdout. Fails the test with its stderr."""
     done = subprocess.run(list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=DEADLINE, check=False, **options)
+                          timeout=timeout, check=False, **options)
     if ok and done.returncode != 0:
         raise Failure("`%s` ended with %d: %s" % (" ".join(words), done.returncode,
                                                   done.stderr.strip() or done.stdout.strip()))
