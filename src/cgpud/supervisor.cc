@@ -18,7 +18,8 @@ namespace cgpu {
 namespace {
 
 constexpr std::uint64_t kMaxPid = 1U << 22;  // the kernel's PID_MAX_LIMIT
-constexpr std::size_t kMaxRoots = 4096;      // live ones of one container
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();  // any other number
+constexpr std::size_t kMaxRoots = 4096;  // live ones of one container
 
 }  // namespace
 
@@ -111,7 +112,7 @@ void Supervisor::TakeLines(const std::string& id, Watched& watched, News& news) 
         AddRoot(watched, static_cast<unsigned>(number));
       }
     } else if (line.size() == 3 && line[0] == "start" && ToNumber(line[1], 10, kMaxPid, number) &&
-               ToNumber(line[2], 10, std::numeric_limits<std::uint64_t>::max(), started)) {
+               ToNumber(line[2], 10, kMost, started)) {
       CheckRoot(watched, static_cast<unsigned>(number), started);
     } else {
       TakeCount(id, watched, line, news);
@@ -125,7 +126,6 @@ void Supervisor::TakeLines(const std::string& id, Watched& watched, News& news) 
 
 void Supervisor::TakeCount(const std::string& id, const Watched& watched, const Words& line,
                            News& news) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t count = 0;
   if (line.size() < 3 || !ToNumber(line[1], 10, kMost, count)) {
     return;

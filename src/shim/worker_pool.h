@@ -89,8 +89,6 @@ class WorkerPool {
   struct Root {
     pid_t pid = 0;
     std::uint64_t started = 0;  // os/start_time.h; 0: not known
-
-    friend bool operator==(const Root&, const Root&) = default;
   };
   // Returns the first processes of all sources, where they are known and have not been waited for.
   [[nodiscard]] std::vector<Root> Roots() const;

@@ -18,6 +18,7 @@ _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(_TESTS, folder) for folder in ("lib", "engines", "cluster")]
 
 import isolation  # noqa: E402
+from cgpu_test import start_time  # noqa: E402
 from cluster import FOLDER, find_kube  # noqa: E402
 from sliced import sliced  # noqa: E402
 
@@ -36,8 +37,7 @@ def standing():
         with open(STATE, encoding="utf-8") as file:
             state = json.load(file)
         pidfd = os.pidfd_open(state["pid"])
-        with open("/proc/%d/stat" % state["pid"], encoding="utf-8") as file:
-            began = file.read().rsplit(") ", 1)[1].split()[19]
+        began = start_time(state["pid"])
     except (OSError, ValueError):
         return None
     return (state["pid"], pidfd) if began == state["began"] else None
@@ -49,10 +49,8 @@ def serve():
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     isolation.enter()
     with sliced():
-        with open("/proc/self/stat", encoding="utf-8") as file:
-            began = file.read().rsplit(") ", 1)[1].split()[19]
         with open(STATE + ".new", "w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), "began": began}, file)
+            json.dump({"pid": os.getpid(), "began": start_time(os.getpid())}, file)
         os.rename(STATE + ".new", STATE)
         signal.sigwait(signals)
         os.unlink(STATE)

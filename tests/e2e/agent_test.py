@@ -295,6 +295,15 @@ def _ask(container, line):
     return connection
 
 
+def _hear(connection, *processes):
+    """A watcher is told of these processes, in this order, and when they began."""
+    lines = connection.makefile()
+    said = "".join(lines.readline() for _ in range(2 * len(processes)))
+    expected = "".join("pid %d\nstart %d %s\n" % (one.pid, one.pid, t.start_time(one.pid))
+                       for one in processes)
+    t.check(said == expected, "it said %r" % said)
+
+
 def watchers():
     """Those that have watched the container and gone away leave nothing behind in the shim."""
     with _container() as container:
@@ -304,17 +313,11 @@ def watchers():
         fds, _ = _counts(shim)
         for _ in range(100):
             with _ask(container, b"watch\n") as connection:
-                t.check(connection.makefile().readline() == "pid %d\n" % first.pid, "it is told otherwise")
+                _hear(connection, first)
         eventually(lambda: _counts(shim)[0] <= fds + 2,
                    lambda: "%d files, %d before" % (_counts(shim)[0], fds))
         first.kill()
         container.expect_end()
-
-
-def _start_time(pid):
-    """proc_pid_stat(5), the field starttime."""
-    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
-        return int(file.read().rpartition(")")[2].split()[19])
 
 
 def numbers():
@@ -330,11 +333,7 @@ def numbers():
         process.wait()
         child.do("client", 1)
         with _ask(container, b"watch\n") as connection:
-            lines = connection.makefile()
-            said = "".join(lines.readline() for _ in range(4))
-        expected = "".join("pid %d\nstart %d %d\n" % (one.pid, one.pid, _start_time(one.pid))
-                           for one in (first, third))
-        t.check(said == expected, "it said %r" % said)
+            _hear(connection, first, third)
         for one in (first, third, child):
             one.kill()
         container.expect_end()

@@ -86,6 +86,12 @@ def command(*words, ok=True, timeout=DEADLINE, **options):
     return done.stdout if ok else done
 
 
+def start_time(pid):
+    """The field starttime of proc_pid_stat(5), as text: with the number it names a process for good."""
+    with open("/proc/%s/stat" % pid, encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[19]
+
+
 def wait_for(happened, sentence):
     """Asks `happened` again and again until what it says is true; what it said. Fails at the
     deadline with the sentence, or with what it makes then."""
