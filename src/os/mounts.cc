@@ -36,8 +36,8 @@ Error MountError(std::string what) {
   return error;
 }
 
-DirPtr OpenDir(int dirfd, const std::string& name) {
-  const int fd = openat(dirfd, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+DirPtr OpenDir(int dirfd, const std::string& name, int flags) {
+  const int fd = openat(dirfd, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
   DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
   if (dir == nullptr && fd >= 0) {
     close(fd);

@@ -21,8 +21,8 @@ namespace cgpu {
 
 using DirPtr = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-// Opens a folder. Returns nullptr with errno. Does not follow a last component that is a link.
-[[nodiscard]] DirPtr OpenDir(int dirfd, const std::string& name);
+// Opens a folder, with O_NOFOLLOW or other flags of open(2). Returns nullptr with errno.
+[[nodiscard]] DirPtr OpenDir(int dirfd, const std::string& name, int flags = 0);
 
 [[nodiscard]] bool IsDirectory(const std::string& path);
 

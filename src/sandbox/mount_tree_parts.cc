@@ -82,10 +82,11 @@ Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& und
                        const Skip& skip);
 
 // Returns true if a folder of the file system `device` holds, at any depth, an entry to leave out.
-// Does not look into other file systems.
+// Does not look into other file systems. Follows no link: a program with a hand in the image could
+// put one in a folder's place, and it would lead out of the container.
 bool HoldsSkipped(int dirfd_of, const std::string& name, const std::string& path, dev_t device,
                   const Skip& skip) {
-  const DirPtr dir = OpenDir(dirfd_of, name);
+  const DirPtr dir = OpenDir(dirfd_of, name, O_NOFOLLOW);
   const int fd = dir == nullptr ? -1 : dirfd(dir.get());
   struct stat st{};
   if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != device) {
@@ -123,7 +124,7 @@ Result<> MirrorEntry(const Place& place, const struct stat& st, const Skip& skip
   struct stat old{};
   if (S_ISDIR(st.st_mode) && fstat(place.old, &old) == 0 &&
       HoldsSkipped(place.old, place.name, place.under, old.st_dev, skip)) {
-    const DirPtr inner = OpenDir(place.old, place.name);
+    const DirPtr inner = OpenDir(place.old, place.name, O_NOFOLLOW);
     CGPU_TRY(MakeDirectory(place.path));
     return inner == nullptr ? Result<>()
                             : MirrorEntries(inner.get(), place.path, place.under + "/", skip);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -16,6 +17,7 @@
 #include <tuple>
 
 #include "base/fd.h"
+#include "sandbox/mount_tree_parts.h"
 #include "sandbox/mount_tree_testing.h"
 
 namespace cgpu {
@@ -212,6 +214,38 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
       return FormatError(mounted.error());
     }
     return Read("/sys/bus/pci/devices/0000:01:00.0/class") == "0x030200\n" ? "" : "class is wrong";
+  });
+  if (outcome.status == kSkip) {
+    GTEST_SKIP() << "no namespaces here: " << outcome.message;
+  }
+  EXPECT_EQ(outcome.message, "");
+}
+
+// Somebody with a hand in the image puts a link in a folder's place while the folder is copied.
+TEST_P(MountTreeTest, AFolderThatBecomesALinkShowsNothingOfWhereItLeads) {
+  node_.Put("image/folder/hidden", "");
+  const std::string image = node_.root() + "/image";
+  const std::string secret = node_.root() + "/secret";
+  std::filesystem::permissions(image, std::filesystem::perms::all);
+  const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
+    const UniqueFd old(open(image.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    bool replaced = false;
+    const auto mirrored =
+        MirrorDirectory(image, 0, [&](const std::string& path, const struct stat& /*st*/) {
+          if (path != "folder/hidden") {
+            return false;
+          }
+          replaced = renameat(old.get(), "folder", old.get(), "before") == 0 &&
+                     symlinkat(secret.c_str(), old.get(), "folder") == 0;
+          return true;
+        });
+    if (!mirrored.ok()) {
+      return FormatError(mirrored.error());
+    }
+    if (!replaced) {
+      return "the folder was not replaced";
+    }
+    return List(image + "/folder").empty() ? "" : "the folder shows what the link leads to";
   });
   if (outcome.status == kSkip) {
     GTEST_SKIP() << "no namespaces here: " << outcome.message;
