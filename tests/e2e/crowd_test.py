@@ -51,7 +51,7 @@ def _start(node, workers):
     return runs, families
 
 
-def crowd(seconds="60"):
+def crowd(seconds="20"):
     with t.Node("%s:%d" % (CARD, CARDS)) as node, w.Workers() as workers:
         runs, families = _start(node, workers)
         everybody = [worker for family in families for worker in family]
