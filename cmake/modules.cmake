@@ -15,6 +15,7 @@ function(cgpu_precompile target headers)
     target_link_libraries(${owner} PRIVATE cgpu::options)
     if(headers STREQUAL "PRECOMPILED_TESTS")
       target_link_libraries(${owner} PRIVATE GTest::gmock GTest::gtest_main)
+      target_compile_options(${owner} PRIVATE ${CGPU_COLD})
     endif()
     target_precompile_headers(${owner} PRIVATE ${${headers}})
   endif()
@@ -38,11 +39,11 @@ function(cgpu_add_library name)
 endfunction()
 
 # cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit". The target
-# unit_tests builds them all and nothing else, for the sanitizers: whose programs take long to begin,
-# so there all cases of a program run in one process.
+# unit_tests builds them all and nothing else. `make test` compiles them for the sanitizers alone:
+# whose programs take long to begin, so there all cases of a program run in one process.
 add_custom_target(unit_tests)
 function(cgpu_add_unit_test name module)
-  add_executable(${name} ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARGN})
   add_dependencies(unit_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
   target_compile_options(${name} PRIVATE ${CGPU_COLD})
