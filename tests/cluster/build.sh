@@ -35,8 +35,8 @@ if [ ! -x "$folder/$1" ]; then
   fi
   mkdir -p "$folder"
   echo "builds $product $version into $folder; this takes $takes, once" >&2
-  # Without debugging tables, and with more garbage, the compiler takes a fifth less time.
-  CGO_ENABLED=0 GOFLAGS=-trimpath GOGC=400 go build -p "${JOBS:-$(nproc)}" \
+  # Without debugging tables, and with garbage up to 6 GiB, the compiler takes a fifth less time.
+  CGO_ENABLED=0 GOFLAGS=-trimpath GOGC=off GOMEMLIMIT=6GiB go build -p "${JOBS:-$(nproc)}" \
     -gcflags=all=-dwarf=false -ldflags "-s -w$flags" -o "$folder/$1.new" "$package" >&2
   mv "$folder/$1.new" "$folder/$1"
 fi
