@@ -1,7 +1,7 @@
 """64 containers at once with eight processes each, all of them allocating and freeing: no error,
 never more than was granted, and at the end the accounting and cgpu's ledger agree.
 
-  crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (60)
+  crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (20)
   crowd_test.py denials [READINGS]  a container whose processes have not room for all: what cgpu ps
                                     says was denied is what they were told (100)
 """
