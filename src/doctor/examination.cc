@@ -101,31 +101,14 @@ std::size_t Count(const std::vector<Answer>& answers, std::string_view word) {
 }  // namespace
 
 std::string_view NameOf(Category category) {
-  switch (category) {
-    case Category::kKernel:
-      return "kernel";
-    case Category::kDriver:
-      return "driver";
-    case Category::kEngines:
-      return "engines";
-    case Category::kCgpu:
-      return "cgpu";
-    case Category::kKubernetes:
-      break;
-  }
-  return "kubernetes";
+  constexpr std::array<std::string_view, kCategories.size()> kNames = {
+      "kernel", "driver", "engines", "cgpu", "kubernetes"};
+  return kNames[static_cast<std::size_t>(category)];
 }
 
 std::string_view NameOf(Severity severity) {
-  switch (severity) {
-    case Severity::kError:
-      return "error";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kNote:
-      break;
-  }
-  return "note";
+  constexpr std::string_view kNames[] = {"error", "warning", "note"};
+  return kNames[static_cast<std::size_t>(severity)];
 }
 
 Result<std::vector<Category>> ParseCategories(std::string_view text) {

@@ -42,17 +42,10 @@ NvU32 ClassParamSize(const Abi& abi, NvU32 number) {
 }
 
 bool IsChannelClass(NvU32 number) {
-  switch (number) {
-    case VOLTA_CHANNEL_GPFIFO_A:
-    case TURING_CHANNEL_GPFIFO_A:
-    case AMPERE_CHANNEL_GPFIFO_A:
-    case HOPPER_CHANNEL_GPFIFO_A:
-    case BLACKWELL_CHANNEL_GPFIFO_A:
-    case BLACKWELL_CHANNEL_GPFIFO_B:
-      return true;
-    default:
-      return false;
-  }
+  constexpr std::array kClasses = {VOLTA_CHANNEL_GPFIFO_A,     TURING_CHANNEL_GPFIFO_A,
+                                   AMPERE_CHANNEL_GPFIFO_A,    HOPPER_CHANNEL_GPFIFO_A,
+                                   BLACKWELL_CHANNEL_GPFIFO_A, BLACKWELL_CHANNEL_GPFIFO_B};
+  return std::ranges::find(kClasses, number) != kClasses.end();
 }
 
 }  // namespace cgpu::rm

@@ -41,65 +41,42 @@ constexpr bool kNoneTwice = std::ranges::adjacent_find(kSorted, [](const auto* x
                             }) == kSorted.end();
 static_assert(kNoneTwice);
 
+using enum PointerShape;
+using enum PointerDirection;
+using enum Branch;
+
 // The pointers of a command are adjacent.
 constexpr auto kPointers = std::to_array<EmbeddedPointer>({
-    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 8, 0, 1, PointerShape::kList,
-     PointerDirection::kOut},  // pDriverVersionBuffer
-    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 16, 0, 1, PointerShape::kList,
-     PointerDirection::kOut},  // pVersionBuffer
-    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 24, 0, 1, PointerShape::kList,
-     PointerDirection::kOut},  // pTitleBuffer
-    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, 160, 128, 4, PointerShape::kSquare,
-     PointerDirection::kOut},  // busPeerIds
-    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, 168, 128, 4, PointerShape::kSquare,
-     PointerDirection::kOut, Branch::k550},  // busEgmPeerIds
-    {NV0000_CTRL_CMD_GPU_GET_ID_INFO, 16, 0, 0, PointerShape::kIgnored,
-     PointerDirection::kOut},  // szName
-    {NV0000_CTRL_CMD_NVD_GET_DUMP, 0, 12, 1, PointerShape::kList,
-     PointerDirection::kOut},  // pBuffer
-    {NV0041_CTRL_CMD_GET_SURFACE_INFO, 8, 0, 8, PointerShape::kList,
-     PointerDirection::kInOut},  // surfaceInfoList
-    {NV0080_CTRL_CMD_GPU_GET_CLASSLIST, 8, 0, 4, PointerShape::kList,
-     PointerDirection::kInOut},  // classList
-    {NV0080_CTRL_CMD_GR_GET_CAPS, 8, 0, 1, PointerShape::kList, PointerDirection::kOut},  // capsTbl
-    {NV0080_CTRL_CMD_GR_GET_INFO, 8, 0, 8, PointerShape::kList,
-     PointerDirection::kInOut},  // grInfoList
-    {NV0080_CTRL_CMD_FB_GET_CAPS, 8, 0, 1, PointerShape::kList, PointerDirection::kOut},  // capsTbl
-    {NV0080_CTRL_CMD_FIFO_GET_CAPS, 8, 0, 1, PointerShape::kList,
-     PointerDirection::kOut},  // capsTbl
-    {NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, 8, 0, 4, PointerShape::kList,
-     PointerDirection::kIn},  // pChannelHandleList
-    {NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, 16, 0, 4, PointerShape::kList,
-     PointerDirection::kInOut},  // pChannelList
-    {NV0080_CTRL_CMD_HOST_GET_CAPS, 8, 0, 1, PointerShape::kList,
-     PointerDirection::kOut},  // capsTbl
-    {NV0080_CTRL_CMD_MSENC_GET_CAPS, 8, 0, 1, PointerShape::kList,
-     PointerDirection::kInOut},  // capsTbl
-    {NV2080_CTRL_CMD_GPU_EXEC_REG_OPS, 24, 20, 32, PointerShape::kList,
-     PointerDirection::kInOut},  // regOps
-    {NV2080_CTRL_CMD_GPU_GET_ENGINES, 8, 0, 4, PointerShape::kList,
-     PointerDirection::kInOut},  // engineList
-    {NV2080_CTRL_CMD_GPU_GET_ENGINE_CLASSLIST, 8, 4, 4, PointerShape::kList,
-     PointerDirection::kInOut},  // classList
-    {NV2080_CTRL_GPU_GET_NVENC_SW_SESSION_INFO, 8, 0, 32, PointerShape::kList,
-     PointerDirection::kOut},  // sessionInfoTbl
-    {NV2080_CTRL_CMD_BIOS_GET_INFO, 8, 0, 8, PointerShape::kList,
-     PointerDirection::kInOut},  // biosInfoList
-    {NV2080_CTRL_CMD_BUS_GET_INFO, 8, 0, 8, PointerShape::kList,
-     PointerDirection::kInOut},  // busInfoList
-    {NV2080_CTRL_CMD_CE_GET_CAPS, 8, 4, 1, PointerShape::kList, PointerDirection::kOut},  // capsTbl
-    {NV2080_CTRL_CMD_GR_GET_INFO, 8, 0, 8, PointerShape::kList,
-     PointerDirection::kInOut},  // grInfoList
-    {NV2080_CTRL_CMD_FB_GET_INFO, 8, 0, 8, PointerShape::kList,
-     PointerDirection::kInOut},  // fbInfoList
-    {NV2080_CTRL_CMD_NVD_GET_DUMP, 0, 12, 1, PointerShape::kList,
-     PointerDirection::kOut},  // pBuffer
-    {NV83DE_CTRL_CMD_DEBUG_READ_MEMORY, 16, 4, 1, PointerShape::kList,
-     PointerDirection::kOut},  // buffer
-    {NV83DE_CTRL_CMD_DEBUG_WRITE_MEMORY, 16, 4, 1, PointerShape::kList,
-     PointerDirection::kIn},  // buffer
-    {NV402C_CTRL_CMD_I2C_INDEXED, 24, 16, 1, PointerShape::kList,
-     PointerDirection::kInOut},  // pMessage
+    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 8, 0, 1, kList, kOut},   // pDriverVersionBuffer
+    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 16, 0, 1, kList, kOut},  // pVersionBuffer
+    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 24, 0, 1, kList, kOut},  // pTitleBuffer
+    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, 160, 128, 4, kSquare, kOut},  // busPeerIds
+    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, 168, 128, 4, kSquare, kOut, k550},  // busEgmPeerIds
+    {NV0000_CTRL_CMD_GPU_GET_ID_INFO, 16, 0, 0, kIgnored, kOut},              // szName
+    {NV0000_CTRL_CMD_NVD_GET_DUMP, 0, 12, 1, kList, kOut},                    // pBuffer
+    {NV0041_CTRL_CMD_GET_SURFACE_INFO, 8, 0, 8, kList, kInOut},               // surfaceInfoList
+    {NV0080_CTRL_CMD_GPU_GET_CLASSLIST, 8, 0, 4, kList, kInOut},              // classList
+    {NV0080_CTRL_CMD_GR_GET_CAPS, 8, 0, 1, kList, kOut},                      // capsTbl
+    {NV0080_CTRL_CMD_GR_GET_INFO, 8, 0, 8, kList, kInOut},                    // grInfoList
+    {NV0080_CTRL_CMD_FB_GET_CAPS, 8, 0, 1, kList, kOut},                      // capsTbl
+    {NV0080_CTRL_CMD_FIFO_GET_CAPS, 8, 0, 1, kList, kOut},                    // capsTbl
+    {NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, 8, 0, 4, kList, kIn},              // pChannelHandleList
+    {NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, 16, 0, 4, kList, kInOut},          // pChannelList
+    {NV0080_CTRL_CMD_HOST_GET_CAPS, 8, 0, 1, kList, kOut},                    // capsTbl
+    {NV0080_CTRL_CMD_MSENC_GET_CAPS, 8, 0, 1, kList, kInOut},                 // capsTbl
+    {NV2080_CTRL_CMD_GPU_EXEC_REG_OPS, 24, 20, 32, kList, kInOut},            // regOps
+    {NV2080_CTRL_CMD_GPU_GET_ENGINES, 8, 0, 4, kList, kInOut},                // engineList
+    {NV2080_CTRL_CMD_GPU_GET_ENGINE_CLASSLIST, 8, 4, 4, kList, kInOut},       // classList
+    {NV2080_CTRL_GPU_GET_NVENC_SW_SESSION_INFO, 8, 0, 32, kList, kOut},       // sessionInfoTbl
+    {NV2080_CTRL_CMD_BIOS_GET_INFO, 8, 0, 8, kList, kInOut},                  // biosInfoList
+    {NV2080_CTRL_CMD_BUS_GET_INFO, 8, 0, 8, kList, kInOut},                   // busInfoList
+    {NV2080_CTRL_CMD_CE_GET_CAPS, 8, 4, 1, kList, kOut},                      // capsTbl
+    {NV2080_CTRL_CMD_GR_GET_INFO, 8, 0, 8, kList, kInOut},                    // grInfoList
+    {NV2080_CTRL_CMD_FB_GET_INFO, 8, 0, 8, kList, kInOut},                    // fbInfoList
+    {NV2080_CTRL_CMD_NVD_GET_DUMP, 0, 12, 1, kList, kOut},                    // pBuffer
+    {NV83DE_CTRL_CMD_DEBUG_READ_MEMORY, 16, 4, 1, kList, kOut},               // buffer
+    {NV83DE_CTRL_CMD_DEBUG_WRITE_MEMORY, 16, 4, 1, kList, kIn},               // buffer
+    {NV402C_CTRL_CMD_I2C_INDEXED, 24, 16, 1, kList, kInOut},                  // pMessage
 });
 
 }  // namespace

@@ -66,15 +66,8 @@ void PrintNext(const install::Request& request) {
 }
 
 std::string_view NameOf(FileChange::Kind kind) {
-  switch (kind) {
-    case FileChange::Kind::kWritten:
-      return "written";
-    case FileChange::Kind::kChanged:
-      return "changed";
-    case FileChange::Kind::kRemoved:
-      return "removed";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"written", "changed", "removed"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 void PrintList(const std::vector<Json>& list) {
