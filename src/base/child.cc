@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 
 namespace cgpu {
@@ -22,23 +23,9 @@ bool AwaitInput(int fd, Clock::time_point deadline) {
   do {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd ready{fd, POLLIN, 0};
-    polled = poll(&ready, 1, static_cast<int>(std::max(left.count(), 0L)));
+    polled = poll(&ready, 1, static_cast<int>(std::clamp<long>(left.count(), 0, INT_MAX)));
   } while (polled < 0 && errno == EINTR);
   return polled > 0;
-}
-
-// Reads until the end of the stream, the deadline or too much. Returns true when the end was
-// reached.
-bool ReadOutput(int fd, Clock::time_point deadline, std::size_t limit, std::string& output) {
-  while (output.size() <= limit && AwaitInput(fd, deadline)) {
-    char buffer[4096];
-    const ssize_t n = read(fd, buffer, sizeof(buffer));
-    if (n <= 0) {
-      return n == 0;
-    }
-    output.append(buffer, static_cast<std::size_t>(n));
-  }
-  return false;
 }
 
 // Time for the end of a killed child. One that waits for a driver that hangs does not end.
@@ -77,6 +64,18 @@ std::vector<char*> PointersTo(const std::vector<std::string>& words) {
   return pointers;
 }
 
+bool ReadUntil(int fd, Clock::time_point deadline, std::size_t limit, std::string& text) {
+  while (text.size() <= limit && AwaitInput(fd, deadline)) {
+    char buffer[4096];
+    const ssize_t n = TEMP_FAILURE_RETRY(read(fd, buffer, sizeof(buffer)));
+    if (n <= 0) {
+      return n == 0;
+    }
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  return false;
+}
+
 Result<Output> OutputOf(const std::vector<std::string>& words, std::chrono::seconds timeout,
                         std::size_t limit) {
   CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
@@ -96,7 +95,7 @@ Result<Output> OutputOf(const std::vector<std::string>& words, std::chrono::seco
   Output output;
   const auto deadline = Clock::now() + timeout;
   const bool whole =
-      ReadOutput(pipe.from.get(), deadline, limit, output.text) && EndsUntil(child, deadline);
+      ReadUntil(pipe.from.get(), deadline, limit, output.text) && EndsUntil(child, deadline);
   if (!whole) {
     kill(child, SIGKILL);
   }

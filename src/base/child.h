@@ -29,6 +29,11 @@ struct Pipe {
 // as `words`.
 [[nodiscard]] std::vector<char*> PointersTo(const std::vector<std::string>& words);
 
+// Appends to `text` what comes from a pipe, until its other ends are closed. Returns false if the
+// deadline or more than `limit` bytes came first.
+[[nodiscard]] bool ReadUntil(int fd, std::chrono::steady_clock::time_point deadline,
+                             std::size_t limit, std::string& text);
+
 // The standard output of a program, and its exit status as a shell has it.
 struct Output {
   std::string text;

@@ -31,6 +31,20 @@ TEST(Child, SaysThroughThePipeWhatItsParentReadsToTheEnd) {
   EXPECT_EQ(waitpid(*child, nullptr, 0), *child);
 }
 
+TEST(Child, IsReadToTheEndTheDeadlineOrTheLimit) {
+  constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  std::string text;
+  EXPECT_FALSE(ReadUntil(pipe->from.get(), std::chrono::steady_clock::now(), 100, text));
+  EXPECT_EQ(text, "");
+  ASSERT_TRUE(WriteAll(pipe->to.get(), "four").ok());
+  EXPECT_FALSE(ReadUntil(pipe->from.get(), kNever, 3, text));
+  pipe->to.reset();
+  EXPECT_TRUE(ReadUntil(pipe->from.get(), kNever, 4, text));
+  EXPECT_EQ(text, "four");
+}
+
 TEST(Child, TellsWhatAProgramSaid) {
   constexpr std::chrono::seconds kLong{60};
   const auto said = OutputOf({"sh", "-c", "cat; echo out; echo err >&2; exit 3"}, kLong, 100);

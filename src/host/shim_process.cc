@@ -33,7 +33,9 @@ constexpr int kAnswerMs = 60'000;
 // Time for the end of a shim that refuses its configuration; it ends at once.
 constexpr int kRefusedMs = 3'000;
 // Time for systemd to make a scope. It takes about 20 ms; the shim must not wait for it for ever.
-constexpr int kScopeMs = 10'000;
+constexpr std::chrono::seconds kScopeTime{10};
+// Most bytes of complaints on the way to the shim.
+constexpr std::size_t kMostComplaint = std::size_t{1} << 20;
 // Number of the kernel's signals, 1 to 64, and of the bits of a signal set.
 constexpr int kSignals = 64;
 // The shim's descriptors, see protocol/config.h: 0 to 2 are /dev/null, then these.
@@ -161,29 +163,6 @@ Error BecomeSystemdRun(const ShimStart& start) {
           .what);
 }
 
-// Reads until every other end is closed, or for `timeout_ms` at most (-1: for ever). Returns false
-// at the timeout.
-bool ReadToEnd(int from, int timeout_ms, std::string& said) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
-    pollfd readable{from, POLLIN, 0};
-    const int wait = timeout_ms < 0 ? -1 : static_cast<int>(std::max<long>(left.count(), 0));
-    const int ready = poll(&readable, 1, wait);
-    if (ready == 0) {
-      return false;
-    }
-    char buffer[256];
-    const ssize_t n = ready < 0 ? -1 : read(from, buffer, sizeof(buffer));
-    if (n > 0) {
-      said.append(buffer, static_cast<std::size_t>(n));
-    } else if (n == 0 || errno != EINTR) {
-      return true;
-    }
-  }
-}
-
 // Forks twice; returns once the shim's program runs, or with what went wrong before.
 Result<> Spawn(ShimStart start) {
   CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
@@ -200,11 +179,13 @@ Result<> Spawn(ShimStart start) {
   }
   pipe.to.reset();
   (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = start.scope.empty() ? Clock::time_point::max() : Clock::now() + kScopeTime;
   std::string wrong;
-  if (!ReadToEnd(pipe.from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
+  if (!ReadUntil(pipe.from.get(), deadline, kMostComplaint, wrong)) {
     // The grandchild holds the other end, so it lives, in the session of the child that has exited.
     (void)kill(-child, SIGKILL);
-    wrong = "systemd-run does not end";
+    wrong = "systemd-run does not end, or says too much";
   } else if (!start.scope.empty()) {
     // Warnings before these words do not matter.
     wrong = wrong.ends_with(kInScope) ? "" : wrong + "systemd-run failed";
