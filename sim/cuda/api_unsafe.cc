@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "rmclient/readings.h"
 #include "sim/cuda/state.h"
 
 namespace cgpu::sim::cuda {

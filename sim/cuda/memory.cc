@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "rmclient/readings.h"
+
 namespace cgpu::sim::cuda {
 namespace {
 

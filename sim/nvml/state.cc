@@ -24,7 +24,7 @@ nvmlReturn_t State::Start() {
       devices.push_back(std::make_unique<Device>(Device{index, one, std::move(gpu)}));
     }
   }
-  client = *std::move(opened);
+  client.emplace(*std::move(opened));
   return NVML_SUCCESS;
 }
 

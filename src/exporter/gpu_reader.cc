@@ -8,6 +8,7 @@
 #include "exporter/shim_users.h"
 #include "rmclient/client.h"
 #include "rmclient/gpus.h"
+#include "rmclient/readings.h"
 
 namespace cgpu::exporter {
 namespace {

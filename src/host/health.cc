@@ -102,7 +102,7 @@ HealthWatch::Ask AskerOf(const Node& node, const Gpu& gpu) {
   return [session, paths = PathsOf(node), minor = gpu.minor] {
     if (!session->has_value()) {
       if (auto opened = rmclient::OpenSession(paths, minor); opened.ok()) {
-        *session = *std::move(opened);
+        session->emplace(*std::move(opened));
       }
     }
     const bool answers =

@@ -14,6 +14,7 @@
 #include "rm/abi.h"
 #include "rmclient/client.h"
 #include "rmclient/gpus.h"
+#include "rmclient/readings.h"
 
 namespace cgpu {
 namespace {

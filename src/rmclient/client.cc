@@ -34,11 +34,8 @@ Result<Client> Client::Open(DevicePaths paths) {
     return rm::UnsupportedDriver(version);
   }
   rm::NvHandle handle = 0;
-  const Outcome outcome =
-      rmclient::Alloc(ctl.get(), 0, 0, &handle, rm::NV01_ROOT_CLIENT, nullptr, 0);
-  if (!outcome.ok()) {
-    return CallError(outcome, "making a client of the NVIDIA driver");
-  }
+  CGPU_TRY(Checked(rmclient::Alloc(ctl.get(), 0, 0, &handle, rm::NV01_ROOT_CLIENT, nullptr, 0),
+                   "making a client of the NVIDIA driver"));
   return Client(std::move(paths), std::move(ctl), std::move(version), abi, handle);
 }
 
@@ -58,28 +55,10 @@ Client::Client(Client&& other) noexcept
       handle_(std::exchange(other.handle_, 0)),
       next_handle_(other.next_handle_) {}
 
-Client& Client::operator=(Client&& other) noexcept {
-  if (this != &other) {
-    Release();
-    paths_ = std::move(other.paths_);
-    ctl_ = std::move(other.ctl_);
-    driver_version_ = std::move(other.driver_version_);
-    abi_ = other.abi_;
-    handle_ = std::exchange(other.handle_, 0);
-    next_handle_ = other.next_handle_;
-  }
-  return *this;
-}
-
 Client::~Client() {
-  Release();
-}
-
-void Client::Release() noexcept {
   if (handle_ != 0) {
     // Closing the file frees it as well; a failure here changes nothing.
     static_cast<void>(rmclient::Free(fd(), handle_, 0, handle_));
-    handle_ = 0;
   }
 }
 

@@ -23,7 +23,7 @@ class Client {
   [[nodiscard]] static Result<Client> Open() { return Open(DevicePaths::InFolder("/dev")); }
 
   Client(Client&& other) noexcept;
-  Client& operator=(Client&& other) noexcept;
+  Client& operator=(Client&&) = delete;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   // Frees the root object, and so everything below it.
@@ -51,7 +51,6 @@ class Client {
  private:
   Client(DevicePaths paths, UniqueFd ctl, std::string driver_version, const rm::Abi* abi,
          rm::NvHandle handle);
-  void Release() noexcept;
 
   DevicePaths paths_;
   UniqueFd ctl_;

@@ -27,20 +27,15 @@ Result<> ErrorEvents::Subscribe(const Gpu& gpu) {
   const std::string what = "waiting for errors of GPU " + gpu.bdf;
   rm::NV2080_ALLOC_PARAMETERS subdevice = {};
   subdevice.subDeviceId = gpu.subdevice_instance;
-  Outcome outcome =
-      client_->Alloc(device_, &subdevice_, rm::NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice));
-  if (!outcome.ok()) {
-    return CallError(outcome, what);
-  }
+  CGPU_TRY(Checked(
+      client_->Alloc(device_, &subdevice_, rm::NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice)),
+      what));
   rm::nv_ioctl_alloc_os_event_t os_event = {};
   os_event.hClient = client_->handle();
   os_event.hDevice = device_;
   os_event.fd = static_cast<rm::NvU32>(file_.get());
   const int error = Escape(file_.get(), rm::NV_ESC_ALLOC_OS_EVENT, &os_event, sizeof(os_event));
-  outcome = {error, os_event.Status};
-  if (!outcome.ok()) {
-    return CallError(outcome, what);
-  }
+  CGPU_TRY(Checked({error, os_event.Status}, what));
   rm::NV0005_ALLOC_PARAMETERS event = {};
   event.hParentClient = client_->handle();
   event.hSrcResource = subdevice_;
@@ -48,10 +43,8 @@ Result<> ErrorEvents::Subscribe(const Gpu& gpu) {
   event.notifyIndex = rm::NV2080_NOTIFIERS_RC_ERROR;
   event.data = os_event.fd;
   rm::NvHandle handle = 0;
-  outcome = client_->Alloc(subdevice_, &handle, rm::NV01_EVENT_OS_EVENT, &event, sizeof(event));
-  if (!outcome.ok()) {
-    return CallError(outcome, what);
-  }
+  CGPU_TRY(Checked(
+      client_->Alloc(subdevice_, &handle, rm::NV01_EVENT_OS_EVENT, &event, sizeof(event)), what));
   struct {  // NV2080_CTRL_EVENT_SET_NOTIFICATION_PARAMS, ctrl2080event.h
     rm::NvU32 event;
     rm::NvU32 action;
@@ -62,9 +55,9 @@ Result<> ErrorEvents::Subscribe(const Gpu& gpu) {
   static_assert(sizeof(notification) == 20);
   notification.event = rm::NV2080_NOTIFIERS_RC_ERROR;
   notification.action = 2;  // NV2080_CTRL_EVENT_SET_NOTIFICATION_ACTION_REPEAT
-  outcome = client_->Control(subdevice_, rm::NV2080_CTRL_CMD_EVENT_SET_NOTIFICATION, &notification,
-                             sizeof(notification));
-  return outcome.ok() ? Result<>() : CallError(outcome, what);
+  return Checked(client_->Control(subdevice_, rm::NV2080_CTRL_CMD_EVENT_SET_NOTIFICATION,
+                                  &notification, sizeof(notification)),
+                 what);
 }
 
 ErrorEvents::~ErrorEvents() {

@@ -7,13 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <tuple>
 #include <utility>
 
 #include "base/file.h"
 #include "rm/control_table.h"
-#include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -71,22 +69,18 @@ Result<UniqueFd> OpenGpuFile(const Client& client, unsigned minor) {
 Result<> AskIdentity(Client& client, Gpu& gpu) {
   rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS id = {};
   id.gpuId = gpu.gpu_id;
-  Outcome outcome =
-      client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &id, sizeof(id));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(
+      client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &id, sizeof(id)),
+      "asking for GPU " + gpu.bdf));
   gpu.device_instance = id.deviceInstance;
   gpu.subdevice_instance = id.subDeviceInstance;
 
   rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS uuid = {};
   uuid.gpuId = gpu.gpu_id;
   uuid.flags = rm::kUuidFormatAscii;
-  outcome = client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, &uuid,
-                           sizeof(uuid));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the UUID of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID,
+                                  &uuid, sizeof(uuid)),
+                   "asking for the UUID of GPU " + gpu.bdf));
   gpu.uuid = BoundedText(uuid.gpuUuid);
   return {};
 }
@@ -95,25 +89,20 @@ Result<> AllocDevice(Client& client, Gpu& gpu) {
   rm::NV0080_ALLOC_PARAMETERS device = {};
   device.deviceId = gpu.device_instance;
   device.hClientShare = client.handle();  // an address space of its own
-  Outcome outcome =
-      client.Alloc(client.handle(), &gpu.device, rm::NV01_DEVICE_0, &device, sizeof(device));
-  if (!outcome.ok()) {
-    return CallError(outcome, "opening GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(
+      client.Alloc(client.handle(), &gpu.device, rm::NV01_DEVICE_0, &device, sizeof(device)),
+      "opening GPU " + gpu.bdf));
   rm::NV2080_ALLOC_PARAMETERS subdevice = {};
   subdevice.subDeviceId = gpu.subdevice_instance;
-  outcome =
-      client.Alloc(gpu.device, &gpu.subdevice, rm::NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice));
-  if (!outcome.ok()) {
-    return CallError(outcome, "opening GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(
+      client.Alloc(gpu.device, &gpu.subdevice, rm::NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice)),
+      "opening GPU " + gpu.bdf));
   rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS name = {};
   name.gpuNameStringFlags = rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII;
-  outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name,
-                           rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the name of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(
+      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name,
+                     rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING)),
+      "asking for the name of GPU " + gpu.bdf));
   gpu.name = BoundedText(name.gpuNameString.ascii);
   return {};
 }
@@ -169,9 +158,9 @@ Result<Gpu> OpenGpu(Client& client, unsigned minor) {
 
 Result<> AskForTime(Client& client, const Gpu& gpu) {
   std::uint64_t nanoseconds = 0;
-  const Outcome outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_TIMER_GET_TIME,
-                                         &nanoseconds, sizeof(nanoseconds));
-  return outcome.ok() ? Result<>() : CallError(outcome, "asking GPU " + gpu.bdf + " for its time");
+  return Checked(client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_TIMER_GET_TIME, &nanoseconds,
+                                sizeof(nanoseconds)),
+                 "asking GPU " + gpu.bdf + " for its time");
 }
 
 Result<Session> OpenSession(const DevicePaths& paths, unsigned minor) {
@@ -197,60 +186,6 @@ Result<std::vector<Gpu>> OpenGpus(Client& client) {
     }
   }
   return gpus;
-}
-
-Result<FbInfo> ReadFbInfo(Client& client, const Gpu& gpu) {
-  // The list is fixed in length, and its length differs between branches; the head is the same.
-  rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 params = {};
-  params.fbInfoListSize = 2;
-  params.fbInfoList[0].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE;
-  params.fbInfoList[1].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE;
-  const Outcome outcome =
-      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
-                     rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the memory of GPU " + gpu.bdf);
-  }
-  return FbInfo{std::uint64_t{params.fbInfoList[0].data} << 10,
-                std::uint64_t{params.fbInfoList[1].data} << 10};
-}
-
-Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Gpu& gpu) {
-  auto pids = std::make_unique<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>();
-  pids->idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS;
-  pids->id = rm::NV20_SUBDEVICE_0;
-  Outcome outcome =
-      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids.get(), sizeof(*pids));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the processes on GPU " + gpu.bdf);
-  }
-  const std::size_t count = std::min<std::size_t>(pids->pidTblCount, std::size(pids->pidTbl));
-  std::vector<ProcessUse> processes;
-  auto infos = std::make_unique<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>();
-  for (std::size_t first = 0; first < count;) {
-    const std::size_t batch = std::min(count - first, std::size(infos->pidInfoList));
-    *infos = {};
-    infos->pidInfoListCount = static_cast<rm::NvU32>(batch);
-    for (std::size_t i = 0; i < batch; ++i) {
-      infos->pidInfoList[i].pid = pids->pidTbl[first + i];
-      infos->pidInfoList[i].index = rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE;
-    }
-    outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, infos.get(),
-                             sizeof(*infos));
-    if (!outcome.ok()) {
-      return CallError(outcome, "asking for the processes on GPU " + gpu.bdf);
-    }
-    for (std::size_t i = 0; i < batch; ++i) {
-      const rm::NV2080_CTRL_GPU_PID_INFO& info = infos->pidInfoList[i];
-      if (info.result == rm::NV_OK) {
-        const auto& use = info.data.vidMemUsage;
-        processes.push_back({info.pid, use.memPrivate + use.memSharedOwned + use.memSharedDuped});
-      }
-    }
-    first += batch;
-  }
-  std::ranges::sort(processes, {}, &ProcessUse::pid);
-  return processes;
 }
 
 Outcome AllocVidmem(Client& client, const Gpu& gpu, rm::VidmemRequest* request,

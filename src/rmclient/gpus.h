@@ -1,4 +1,4 @@
-// Opens the GPUs that a client can see, asks about them and allocates on them.
+// Lists and opens the GPUs that a client can see, and allocates on them.
 #ifndef CGPU_RMCLIENT_GPUS_H_
 #define CGPU_RMCLIENT_GPUS_H_
 
@@ -58,21 +58,6 @@ struct Session {
 // RMCTRL_FLAGS_NO_GPUS_ACCESS (flags 0x10118 in g_subdevice_nvoc.c of 595.45.04; control.c
 // serverControl_ValidateCookie()). Returns why it does not answer.
 [[nodiscard]] Result<> AskForTime(Client& client, const Gpu& gpu);
-
-struct FbInfo {
-  std::uint64_t total = 0;  // bytes that can be allocated on an idle GPU (HEAP_SIZE)
-  std::uint64_t free = 0;   // free bytes (HEAP_FREE)
-
-  [[nodiscard]] std::uint64_t used() const { return total > free ? total - free : 0; }
-};
-[[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Gpu& gpu);
-
-struct ProcessUse {
-  std::uint32_t pid = 0;
-  std::uint64_t bytes = 0;  // memory that its objects take on the GPU
-};
-// Reads the processes that the driver shows to this client; leaves out those that end meanwhile.
-[[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Gpu& gpu);
 
 // Allocates memory on the GPU (class NV01_MEMORY_LOCAL_USER, child of the device). On success
 // request.size is what the driver says it gave.

@@ -22,10 +22,7 @@ Result<Mapping> Mapping::Make(const Client& client, const Gpu& gpu, rm::NvHandle
   call.params.length = length;
   call.params.flags = of_gpu ? 0 : rm::NVOS33_FLAGS_ACCESS_READ_ONLY;
   call.fd = file.get();
-  const Outcome outcome = MapMemory(client.fd(), &call);
-  if (!outcome.ok()) {
-    return CallError(outcome, "mapping memory of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(MapMemory(client.fd(), &call), "mapping memory of GPU " + gpu.bdf));
   Mapping mapping;
   mapping.client_ = &client;
   mapping.unmap_.hClient = client.handle();

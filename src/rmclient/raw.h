@@ -29,6 +29,8 @@ struct Outcome {
 // Returns the error "WHAT: Describe(outcome)", with the code that fits: kExhausted for
 // NV_ERR_NO_MEMORY, kPermission, kUnsupported, ... `outcome` must not be ok().
 [[nodiscard]] Error CallError(const Outcome& outcome, const std::string& what);
+// Returns that error, or none if `outcome` is ok().
+[[nodiscard]] Result<> Checked(const Outcome& outcome, const std::string& what);
 
 // The way into the driver. Tests of the shim put a driver of their own in its place. Thread-safe.
 class GpuCalls {

@@ -87,6 +87,10 @@ Error CallError(const Outcome& outcome, const std::string& what) {
   return Error{CodeOf(outcome), outcome.sys_errno, what + ": " + Describe(outcome), {}};
 }
 
+Result<> Checked(const Outcome& outcome, const std::string& what) {
+  return outcome.ok() ? Result<>() : CallError(outcome, what);
+}
+
 GpuCalls& KernelGpuCalls() {
   static Kernel kernel;
   return kernel;

@@ -15,6 +15,7 @@
 
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
+#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_ctrl_board.h"
@@ -24,15 +25,12 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
+// Sends the parameters with the command, and returns what the driver made of them.
 template <class Params>
-Result<Params> Ask(Client& client, const Gpu& gpu, rm::NvU32 command, const char* what) {
-  Params params = {};
-  const Outcome outcome = client.Control(gpu.subdevice, command, &params, sizeof(params));
-  if (!outcome.ok()) {
-    std::string doing = "asking for the ";
-    doing.append(what).append(" of GPU ").append(gpu.bdf);
-    return CallError(outcome, doing);
-  }
+Result<Params> Ask(Client& client, const Gpu& gpu, rm::NvU32 command, const char* what,
+                   Params params = {}) {
+  CGPU_TRY(Checked(client.Control(gpu.subdevice, command, &params, sizeof(params)),
+                   std::string("asking for the ") + what + " of GPU " + gpu.bdf));
   return params;
 }
 
@@ -45,17 +43,21 @@ Result<std::array<std::uint32_t, N>> AskFbInfos(Client& client, const Gpu& gpu,
   for (std::size_t i = 0; i < N; ++i) {
     params.fbInfoList[i].index = indices[i];
   }
-  const Outcome outcome =
-      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
-                     rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the memory of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(
+      Checked(client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
+                             rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2)),
+              "asking for the memory of GPU " + gpu.bdf));
   std::array<std::uint32_t, N> data{};
   for (std::size_t i = 0; i < N; ++i) {
     data[i] = params.fbInfoList[i].data;
   }
   return data;
+}
+
+// Asks for a size and the part of it that is free, which the driver tells in KiB.
+Result<FbInfo> AskFbSize(Client& client, const Gpu& gpu, rm::NvU32 total, rm::NvU32 free) {
+  CGPU_ASSIGN_OR_RETURN(const auto kib, AskFbInfos(client, gpu, std::array{total, free}));
+  return FbInfo{std::uint64_t{kib[0]} << 10, std::uint64_t{kib[1]} << 10};
 }
 
 Result<std::uint32_t> AskGrInfo(Client& client, const Gpu& gpu, rm::NvU32 index) {
@@ -64,11 +66,7 @@ Result<std::uint32_t> AskGrInfo(Client& client, const Gpu& gpu, rm::NvU32 index)
   rm::NV2080_CTRL_GR_GET_INFO_PARAMS params = {};
   params.grInfoListSize = 1;
   params.grInfoList = reinterpret_cast<std::uintptr_t>(&info);
-  const Outcome outcome =
-      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the graphics engine of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Ask(client, gpu, rm::NV2080_CTRL_CMD_GR_GET_INFO, "graphics engine", params));
   return info.data;
 }
 
@@ -84,11 +82,9 @@ bool IsGraphicsClass(rm::NvU32 cls) {
 Result<std::vector<rm::NvU32>> ReadClasses(Client& client, const Gpu& gpu) {
   constexpr auto kCommand = rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2;
   std::vector<rm::NvU32> words(rm::ControlSize(client.abi(), kCommand) / sizeof(rm::NvU32));
-  const Outcome outcome =
-      client.Control(gpu.device, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the classes of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(
+      Checked(client.Control(gpu.device, kCommand, words.data(), words.size() * sizeof(rm::NvU32)),
+              "asking for the classes of GPU " + gpu.bdf));
   const auto count = std::min<std::size_t>(words[0], words.size() - 1);
   return std::vector<rm::NvU32>(words.begin() + 1,
                                 words.begin() + 1 + static_cast<std::ptrdiff_t>(count));
@@ -98,11 +94,9 @@ Result<std::vector<std::uint32_t>> ReadPidsOf(Client& client, const Gpu& gpu, rm
   auto params = std::make_unique<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>();
   params->idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS;
   params->id = cls;
-  const Outcome outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS,
-                                         params.get(), sizeof(*params));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the processes on GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, params.get(),
+                                  sizeof(*params)),
+                   "asking for the processes on GPU " + gpu.bdf));
   const auto count = std::min<std::size_t>(params->pidTblCount, std::size(params->pidTbl));
   return std::vector<std::uint32_t>(params->pidTbl, params->pidTbl + count);
 }
@@ -139,11 +133,14 @@ Result<PciIds> ReadPciIds(Client& client, const Gpu& gpu) {
   return PciIds{params.pciDeviceId, params.pciSubSystemId};
 }
 
+Result<FbInfo> ReadFbInfo(Client& client, const Gpu& gpu) {
+  return AskFbSize(client, gpu, rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE,
+                   rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+}
+
 Result<FbInfo> ReadBar1(Client& client, const Gpu& gpu) {
-  constexpr std::array<rm::NvU32, 2> kIndices = {rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE,
-                                                 rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE};
-  CGPU_ASSIGN_OR_RETURN(const auto kib, AskFbInfos(client, gpu, kIndices));
-  return FbInfo{std::uint64_t{kib[0]} << 10, std::uint64_t{kib[1]} << 10};
+  return AskFbSize(client, gpu, rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE,
+                   rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE);
 }
 
 Result<ComputeCapability> ReadComputeCapability(Client& client, const Gpu& gpu) {
@@ -166,8 +163,7 @@ Result<std::uint32_t> ReadCores(Client& client, const Gpu& gpu) {
 
 Result<std::uint32_t> ReadBusWidth(Client& client, const Gpu& gpu) {
   constexpr rm::NvU32 kBusWidth = 0x0B;  // NV2080_CTRL_FB_INFO_INDEX_BUS_WIDTH
-  CGPU_ASSIGN_OR_RETURN(const auto bits,
-                        AskFbInfos(client, gpu, std::array<rm::NvU32, 1>{kBusWidth}));
+  CGPU_ASSIGN_OR_RETURN(const auto bits, AskFbInfos(client, gpu, std::array{kBusWidth}));
   return bits[0];
 }
 
@@ -178,11 +174,7 @@ Result<std::string> ReadBiosVersion(Client& client, const Gpu& gpu) {
   rm::NV2080_CTRL_BIOS_GET_INFO_PARAMS params = {};
   params.biosInfoListSize = infos.size();
   params.biosInfoList = reinterpret_cast<std::uintptr_t>(infos.data());
-  const Outcome outcome =
-      client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_BIOS_GET_INFO, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the VBIOS of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Ask(client, gpu, rm::NV2080_CTRL_CMD_BIOS_GET_INFO, "VBIOS", params));
   const rm::NvU32 revision = infos[0].data;
   char text[sizeof("FF.FF.FF.FF.FFFFFFFF")];
   std::snprintf(text, sizeof(text), "%02X.%02X.%02X.%02X.%02X", revision >> 24,
@@ -199,13 +191,11 @@ Result<std::string> ReadInforomImage(Client& client, const Gpu& gpu) {
 }
 
 Result<std::string> ReadInforomObject(Client& client, const Gpu& gpu, std::string_view object) {
-  rm::NV2080_CTRL_GPU_GET_INFOROM_OBJECT_VERSION_PARAMS params = {};
-  object.copy(params.objectType, sizeof(params.objectType));
-  const Outcome outcome = client.Control(
-      gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the InfoROM of GPU " + gpu.bdf);
-  }
+  rm::NV2080_CTRL_GPU_GET_INFOROM_OBJECT_VERSION_PARAMS asked = {};
+  object.copy(asked.objectType, sizeof(asked.objectType));
+  CGPU_ASSIGN_OR_RETURN(
+      const auto params,
+      Ask(client, gpu, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, "InfoROM", asked));
   return std::to_string(params.version) + "." + std::to_string(params.subversion);
 }
 
@@ -229,11 +219,9 @@ Result<std::uint32_t> ReadComputeMode(Client& client, const Gpu& gpu) {
 Result<bool> ReadPersistence(Client& client, const Gpu& gpu) {
   constexpr rm::NvU32 kEnabled = 0;  // NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_ENABLED
   rm::NvU32 state = 0;
-  const Outcome outcome = client.Control(
-      gpu.device, rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, &state, sizeof(state));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the persistence mode of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(client.Control(gpu.device, rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE,
+                                  &state, sizeof(state)),
+                   "asking for the persistence mode of GPU " + gpu.bdf));
   return state == kEnabled;
 }
 
@@ -245,11 +233,9 @@ Result<bool> ReadMig(Client& client, const Gpu& gpu) {
   std::vector<rm::NvU32> words(rm::ControlSize(client.abi(), kCommand) / sizeof(rm::NvU32));
   words[0] = 1;
   words[1] = kIndex;
-  const Outcome outcome =
-      client.Control(gpu.subdevice, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the MIG mode of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(
+      client.Control(gpu.subdevice, kCommand, words.data(), words.size() * sizeof(rm::NvU32)),
+      "asking for the MIG mode of GPU " + gpu.bdf));
   if (words[2] == kUnsupported) {
     return Error{Code::kUnsupported, 0, "GPU " + gpu.bdf + " cannot be divided", {}};
   }
@@ -272,10 +258,8 @@ Result<Ecc> ReadEcc(Client& client, const Gpu& gpu) {
   constexpr std::size_t kTail = 24;
   constexpr auto kCommand = rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS;
   std::vector<unsigned char> params(rm::ControlSize(client.abi(), kCommand));
-  const Outcome outcome = client.Control(gpu.subdevice, kCommand, params.data(), params.size());
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the memory errors of GPU " + gpu.bdf);
-  }
+  CGPU_TRY(Checked(client.Control(gpu.subdevice, kCommand, params.data(), params.size()),
+                   "asking for the memory errors of GPU " + gpu.bdf));
   Ecc ecc;
   bool supported = false;
   for (std::size_t at = 0; at + sizeof(Unit) + kTail <= params.size(); at += sizeof(Unit)) {
@@ -296,6 +280,34 @@ Result<EccSetting> ReadEccSetting(Client& client, const Gpu& gpu) {
       const auto params,
       Ask<Params>(client, gpu, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, "ECC setting"));
   return EccSetting{params[0] != 0, params[1] != 0};
+}
+
+Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Gpu& gpu) {
+  CGPU_ASSIGN_OR_RETURN(const auto pids, ReadPidsOf(client, gpu, rm::NV20_SUBDEVICE_0));
+  std::vector<ProcessUse> processes;
+  auto infos = std::make_unique<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>();
+  for (std::size_t first = 0; first < pids.size();) {
+    const std::size_t batch = std::min(pids.size() - first, std::size(infos->pidInfoList));
+    *infos = {};
+    infos->pidInfoListCount = static_cast<rm::NvU32>(batch);
+    for (std::size_t i = 0; i < batch; ++i) {
+      infos->pidInfoList[i].pid = pids[first + i];
+      infos->pidInfoList[i].index = rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE;
+    }
+    CGPU_TRY(Checked(client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO,
+                                    infos.get(), sizeof(*infos)),
+                     "asking for the processes on GPU " + gpu.bdf));
+    for (std::size_t i = 0; i < batch; ++i) {
+      const rm::NV2080_CTRL_GPU_PID_INFO& info = infos->pidInfoList[i];
+      if (info.result == rm::NV_OK) {
+        const auto& use = info.data.vidMemUsage;
+        processes.push_back({info.pid, use.memPrivate + use.memSharedOwned + use.memSharedDuped});
+      }
+    }
+    first += batch;
+  }
+  std::ranges::sort(processes, {}, &ProcessUse::pid);
+  return processes;
 }
 
 Result<std::vector<Worker>> ReadWorkers(Client& client, const Gpu& gpu) {

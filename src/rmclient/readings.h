@@ -1,5 +1,5 @@
-// Reads what nvidia-smi and NVML tell of a GPU beside its name and its memory (gpus.h): identity,
-// use of its engines, processes by kind, modes, errors.
+// Reads what nvidia-smi and NVML tell of a GPU beside its name (gpus.h): identity, memory, use of
+// its engines, processes, modes, errors.
 //
 // An error of code kUnsupported means that the driver does not tell; no figure replaces it. In a
 // slice that is so for the use of the engines, which concerns all tenants. Not thread-safe, as
@@ -28,6 +28,14 @@ struct PciIds {
   std::uint32_t subsystem = 0;  // likewise
 };
 [[nodiscard]] Result<PciIds> ReadPciIds(Client& client, const Gpu& gpu);
+
+struct FbInfo {
+  std::uint64_t total = 0;  // bytes that can be allocated on an idle GPU (HEAP_SIZE)
+  std::uint64_t free = 0;   // free bytes (HEAP_FREE)
+
+  [[nodiscard]] std::uint64_t used() const { return total > free ? total - free : 0; }
+};
+[[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Gpu& gpu);
 
 // Window through which processors see GPU memory (BAR1), in bytes.
 [[nodiscard]] Result<FbInfo> ReadBar1(Client& client, const Gpu& gpu);
@@ -85,6 +93,13 @@ struct EccSetting {
   bool factory = false;
 };
 [[nodiscard]] Result<EccSetting> ReadEccSetting(Client& client, const Gpu& gpu);
+
+struct ProcessUse {
+  std::uint32_t pid = 0;
+  std::uint64_t bytes = 0;  // memory that its objects take on the GPU
+};
+// Reads the processes that the driver shows to this client; leaves out those that end meanwhile.
+[[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Gpu& gpu);
 
 // A process with an object of a compute class or of a 3D class on the GPU. A process may have both.
 struct Worker {

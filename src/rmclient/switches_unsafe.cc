@@ -54,51 +54,39 @@ rm::NvU32 LoadPut(volatile unsigned char* header) {
 }  // namespace
 
 Result<SwitchLog> SwitchLog::Make(Client& client, const Gpu& gpu) {
-  const auto fails = [&gpu](const Outcome& outcome, const char* step) {
-    return CallError(outcome, "asking for the context switches of GPU " + gpu.bdf + ", " + step);
-  };
+  const std::string what = "asking for the context switches of GPU " + gpu.bdf + ", ";
   rm::NV_EVENT_BUFFER_ALLOC_PARAMETERS params = {};
   params.recordSize = sizeof(Record);
   params.recordCount = kRecords;
   params.hSubDevice = gpu.subdevice;
-  Outcome outcome = AllocToRead(client, gpu, kHeaderBytes, &params.hBufferHeader);
-  if (outcome.ok()) {
-    outcome = AllocToRead(client, gpu, kRecords * sizeof(Record), &params.hRecordBuffer);
-  }
-  if (!outcome.ok()) {
-    return fails(outcome, "memory to read");
-  }
-  auto header =
-      Mapping::Make(client, gpu, params.hBufferHeader, kHeaderBytes, Mapping::Kind::kHostToRead);
-  auto records = Mapping::Make(client, gpu, params.hRecordBuffer, kRecords * sizeof(Record),
-                               Mapping::Kind::kHostToRead);
-  if (!header.ok() || !records.ok()) {
-    return header.ok() ? records.error() : header.error();
-  }
+  CGPU_TRY(Checked(AllocToRead(client, gpu, kHeaderBytes, &params.hBufferHeader),
+                   what + "memory to read"));
+  CGPU_TRY(Checked(AllocToRead(client, gpu, kRecords * sizeof(Record), &params.hRecordBuffer),
+                   what + "memory to read"));
+  CGPU_ASSIGN_OR_RETURN(auto header, Mapping::Make(client, gpu, params.hBufferHeader, kHeaderBytes,
+                                                   Mapping::Kind::kHostToRead));
+  CGPU_ASSIGN_OR_RETURN(auto records,
+                        Mapping::Make(client, gpu, params.hRecordBuffer, kRecords * sizeof(Record),
+                                      Mapping::Kind::kHostToRead));
   rm::NvHandle buffer = 0;
-  outcome = client.Alloc(client.handle(), &buffer, rm::NV_EVENT_BUFFER, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return fails(outcome, "a buffer in it");
-  }
+  CGPU_TRY(
+      Checked(client.Alloc(client.handle(), &buffer, rm::NV_EVENT_BUFFER, &params, sizeof(params)),
+              what + "a buffer in it"));
   rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS_PARAMS enable = {};
   enable.enable = 1;
   enable.flags = rm::NV_EVENT_BUFFER_FLAG_OVERFLOW_POLICY_KEEP_NEWEST;
-  outcome =
-      client.Control(buffer, rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, &enable, sizeof(enable));
-  if (!outcome.ok()) {
-    return fails(outcome, "enabling the buffer");
-  }
+  CGPU_TRY(Checked(
+      client.Control(buffer, rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, &enable, sizeof(enable)),
+      what + "enabling the buffer"));
   rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_FOR_UID_V2_PARAMS bind = {};
   bind.hEventBuffer = buffer;
   bind.recordSize = sizeof(rm::NV_EVENT_BUFFER_FECS_RECORD_V2);
   bind.levelOfDetail = rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_LOD_SIMPLE;
   bind.bAllUsers = 1;
-  outcome = client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2, &bind,
-                           sizeof(bind));
-  if (!outcome.ok()) {
-    return fails(outcome, "binding them to the buffer");
-  }
-  return SwitchLog(std::move(*header), std::move(*records));
+  CGPU_TRY(Checked(client.Control(gpu.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2,
+                                  &bind, sizeof(bind)),
+                   what + "binding them to the buffer"));
+  return SwitchLog(std::move(header), std::move(records));
 }
 
 SwitchLog::News SwitchLog::Read() {

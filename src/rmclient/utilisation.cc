@@ -39,10 +39,8 @@ Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Gpu& gpu)
   const auto size = static_cast<rm::NvU32>(params.size() - kHead);
   params[0] = kPerfmonUtil;
   std::memcpy(params.data() + sizeof(rm::NvU32), &size, sizeof(size));
-  const Outcome outcome = client.Control(gpu.subdevice, kCommand, params.data(), params.size());
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking how busy GPU " + gpu.bdf + " is");
-  }
+  CGPU_TRY(Checked(client.Control(gpu.subdevice, kCommand, params.data(), params.size()),
+                   "asking how busy GPU " + gpu.bdf + " is"));
   const std::size_t sample = size / kSamples;
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kLongEngine == 0 ? kLongEngine : kShortEngine;

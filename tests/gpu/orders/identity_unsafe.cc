@@ -15,6 +15,7 @@
 #include "rm/nv_uvm.h"
 #include "rm/uvm_table.h"
 #include "rmclient/gpus.h"
+#include "rmclient/readings.h"
 
 namespace cgpu::orders {
 namespace {

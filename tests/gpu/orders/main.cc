@@ -37,6 +37,7 @@
 #include "gpu/orders/identity.h"
 #include "gpu/orders/orders.h"
 #include "gpu/orders/record.h"
+#include "rmclient/readings.h"
 #include "rmclient/switches.h"
 
 namespace cgpu::orders {

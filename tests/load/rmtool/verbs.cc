@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rm/nv_structs.h"
+#include "rmclient/readings.h"
 
 namespace cgpu::rmtool {
 namespace {
