@@ -3,14 +3,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/file.h"
 #include "protocol/creation.h"
+#include "protocol/text.h"
 
 namespace cgpu {
 namespace {
@@ -19,16 +18,40 @@ Error Wrong(std::string what, std::string hint) {
   return Error{Code::kInvalid, 0, std::move(what), std::move(hint)};
 }
 
-std::optional<unsigned> Number(const std::string& value) {
-  unsigned number = 0;
-  const char* const end = value.data() + value.size();
-  const auto [tail, error] = std::from_chars(value.data(), end, number);
-  return error == std::errc() && tail == end ? std::optional(number) : std::nullopt;
-}
+// Settings that are a text, some of them an absolute path.
+struct TextSetting {
+  std::string_view name;
+  std::string Settings::* value;
+  bool path = false;
+};
+constexpr TextSetting kTexts[] = {
+    {"node", &Settings::node},
+    {"runtime", &Settings::runtime},
+    {"group", &Settings::group},
+    {"socket", &Settings::socket, true},
+    {"exporter_listen", &Settings::exporter_listen},
+    {"exporter_token_file", &Settings::exporter_token_file, true},
+    {"exporter_tls_cert", &Settings::exporter_tls_cert, true},
+    {"exporter_tls_key", &Settings::exporter_tls_key, true},
+};
+
+// Settings that are one of two words; `on` is the one that means true.
+struct Switch {
+  std::string_view name;
+  bool Settings::* value;
+  std::string_view first, second, on;
+};
+constexpr Switch kSwitches[] = {
+    {"unmanaged", &Settings::refuse_unmanaged, "allow", "refuse", "refuse"},
+    {"mode", &Settings::share, "cgpu", "share", "share"},
+    {"kubernetes", &Settings::kubernetes, "true", "false", "true"},
+    {"log", &Settings::log_json, "text", "json", "json"},
+    {"exporter_dcgm", &Settings::exporter_dcgm, "true", "false", "true"},
+};
 
 Result<> TakeMaxInst(const std::string& value, Settings& settings) {
-  settings.max_inst = Number(value).value_or(0);
-  return settings.max_inst >= 1 && settings.max_inst <= kMostMaxInst
+  return ToUnsigned(value, settings.max_inst) && settings.max_inst >= 1 &&
+                 settings.max_inst <= kMostMaxInst
              ? Result<>()
              : Wrong(
                    "max_inst is no number from 1 to " + std::to_string(kMostMaxInst) + ": " + value,
@@ -40,12 +63,9 @@ Result<> TakeAudit(const std::string& value, Settings& settings) {
     settings.audit.reset();
     return {};
   }
-  const auto seconds = Number(value);
-  if (!seconds) {
-    return Wrong("audit is neither a number of seconds nor off: " + value, {});
-  }
-  settings.audit = seconds;
-  return {};
+  return ToUnsigned(value, settings.audit.emplace())
+             ? Result<>()
+             : Wrong("audit is neither a number of seconds nor off: " + value, {});
 }
 
 constexpr std::string_view kPolicyOf = "policy ";
@@ -69,86 +89,30 @@ Error NoSetting(const std::string& key) {
                "settings are " + names + " and policy with a GPU's UUID");
 }
 
-constexpr std::string_view kExporter = "exporter_";
-
-// Settings that name a file.
-constexpr std::pair<std::string_view, std::string Settings::*> kFiles[] = {
-    {"exporter_token_file", &Settings::exporter_token_file},
-    {"exporter_tls_cert", &Settings::exporter_tls_cert},
-    {"exporter_tls_key", &Settings::exporter_tls_key},
-};
-
-Result<> TakeExporter(const std::string& key, const std::string& value, Settings& settings) {
-  if (key == "exporter_listen") {
-    settings.exporter_listen = value;
-    return {};
-  }
-  const auto* const file =
-      std::ranges::find(kFiles, std::string_view(key), [](const auto& one) { return one.first; });
-  if (file != std::end(kFiles)) {
-    settings.*file->second = value;
-    return value[0] == '/' ? Result<>() : Wrong(key + " is no absolute path: " + value, {});
-  }
-  if (key == "exporter_dcgm") {
-    settings.exporter_dcgm = value == "true";
-    return value == "true" || value == "false"
-               ? Result<>()
-               : Wrong("exporter_dcgm is neither true nor false: " + value, {});
-  }
-  return NoSetting(key);
-}
-
 Result<> Take(const std::string& key, const std::string& value, Settings& settings) {
-  if (key == "node") {
-    settings.node = value;
-    return {};
-  }
-  if (value.empty()) {
+  if (value.empty() && key != "node") {
     return Wrong(key + " is empty", "leave it out for the default");
   }
-  if (key == "runtime") {
-    settings.runtime = value;
-    return {};
+  const auto* const text = std::ranges::find(kTexts, key, &TextSetting::name);
+  if (text != std::end(kTexts)) {
+    settings.*text->value = value;
+    return !text->path || value[0] == '/' ? Result<>()
+                                          : Wrong(key + " is no absolute path: " + value, {});
   }
-  if (key == "group") {
-    settings.group = value;
-    return {};
-  }
-  if (key == "socket") {
-    settings.socket = value;
-    return value[0] == '/' ? Result<>() : Wrong("socket is no absolute path: " + value, {});
-  }
-  if (key == "unmanaged") {
-    settings.refuse_unmanaged = value == "refuse";
-    return value == "refuse" || value == "allow"
+  const auto* const found = std::ranges::find(kSwitches, key, &Switch::name);
+  if (found != std::end(kSwitches)) {
+    settings.*found->value = value == found->on;
+    return value == found->first || value == found->second
                ? Result<>()
-               : Wrong("unmanaged is neither allow nor refuse: " + value, {});
-  }
-  if (key == "kubernetes") {
-    settings.kubernetes = value == "true";
-    return value == "true" || value == "false"
-               ? Result<>()
-               : Wrong("kubernetes is neither true nor false: " + value, {});
+               : Wrong(key + " is neither " + std::string(found->first) + " nor " +
+                           std::string(found->second) + ": " + value,
+                       {});
   }
   if (key == "audit") {
     return TakeAudit(value, settings);
   }
-  if (key == "log") {
-    settings.log_json = value == "json";
-    return value == "json" || value == "text" ? Result<>()
-                                              : Wrong("log is neither text nor json: " + value, {});
-  }
   if (key == "max_inst") {
     return TakeMaxInst(value, settings);
-  }
-  if (key == "mode") {
-    settings.share = value == "share";
-    return value == "share" || value == "cgpu"
-               ? Result<>()
-               : Wrong("mode is neither cgpu nor share: " + value, {});
-  }
-  if (key.starts_with(kExporter)) {
-    return TakeExporter(key, value, settings);
   }
   if (key.starts_with(kPolicyOf)) {
     return TakePolicy(key.substr(kPolicyOf.size()), value, settings);

@@ -27,6 +27,7 @@
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,21 +42,10 @@ namespace cgpu {
 inline constexpr char kSettingsFile[] = "/etc/cgpu/config.yaml";
 
 // All settings but "policy GPU-UUID". None of their values is a secret.
-inline constexpr std::string_view kSettingNames[] = {"node",
-                                                     "runtime",
-                                                     "unmanaged",
-                                                     "mode",
-                                                     "kubernetes",
-                                                     "group",
-                                                     "audit",
-                                                     "log",
-                                                     "max_inst",
-                                                     "socket",
-                                                     "exporter_listen",
-                                                     "exporter_token_file",
-                                                     "exporter_tls_cert",
-                                                     "exporter_tls_key",
-                                                     "exporter_dcgm"};
+inline constexpr auto kSettingNames = std::to_array<std::string_view>(
+    {"node", "runtime", "unmanaged", "mode", "kubernetes", "group", "audit", "log", "max_inst",
+     "socket", "exporter_listen", "exporter_token_file", "exporter_tls_cert", "exporter_tls_key",
+     "exporter_dcgm"});
 
 struct Settings {
   std::string node;
