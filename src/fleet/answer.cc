@@ -5,14 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "json/json.h"
-#include "kube/json.h"
 
 namespace cgpu::fleet {
 namespace {
 
 using Json = nlohmann::json;
-using kube::At;
-using kube::TextAt;
 
 constexpr std::size_t kDeepest = 16;
 

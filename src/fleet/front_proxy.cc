@@ -12,14 +12,11 @@
 #include <vector>
 
 #include "json/json.h"
-#include "kube/json.h"
 
 namespace cgpu::fleet {
 namespace {
 
 using Json = nlohmann::json;
-using kube::At;
-using kube::TextAt;
 
 struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }

@@ -4,14 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "json/json.h"
-#include "kube/json.h"
 
 namespace cgpu::fleet {
 namespace {
 
 using Json = nlohmann::json;
-using kube::At;
-using kube::TextAt;
 
 constexpr char kLabel[] = "app";
 constexpr char kExporterLabel[] = "cgpu-node";

@@ -32,20 +32,16 @@ std::string TextOf(const std::string& path) {
 
 std::string NameIn(const json& all, std::string_view engine_id) {
   if (all.is_object()) {
-    const auto name = all.find("Name");
-    if (name == all.end() || !name->is_string()) {
-      return {};
-    }
-    const auto text = name->get<std::string>();
-    return text.substr(text.starts_with('/') ? 1 : 0);
+    const std::string name = TextAt(all, "Name");
+    return name.substr(name.starts_with('/') ? 1 : 0);
   }
   for (const json& one : all) {
-    if (!one.is_object() || one.value("id", json()) != engine_id) {
-      continue;
+    if (At(one, "id") == engine_id) {
+      const json& names = At(one, "names");
+      return names.is_array() && !names.empty() && names[0].is_string()
+                 ? names[0].get<std::string>()
+                 : std::string();
     }
-    const auto names = one.value("names", json());
-    return names.is_array() && !names.empty() && names[0].is_string() ? names[0].get<std::string>()
-                                                                      : std::string();
   }
   return {};
 }

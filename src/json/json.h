@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 namespace cgpu {
@@ -17,6 +18,22 @@ namespace cgpu {
 // Returns whether objects and arrays lie deeper in each other than `most`, whatever else is wrong
 // with the text. Ask it before you parse a text of others: what is done with its value recurses.
 [[nodiscard]] bool NestsDeeper(std::string_view text, std::size_t most);
+
+// Returns the member of an object; null if `object` has none of that name or is no object. Json:
+// one of the two kinds of value, whose header the caller includes.
+template <class Json>
+const Json& At(const Json& object, const char* name) {
+  static const Json none;
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found == object.end() ? none : *found;
+}
+
+// Returns the text that is the member; "" if there is none.
+template <class Json>
+std::string TextAt(const Json& object, const char* name) {
+  const Json& value = At(object, name);
+  return value.is_string() ? value.template get<std::string>() : "";
+}
 
 }  // namespace cgpu
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace cgpu {
@@ -13,6 +14,20 @@ TEST(JsonDepth, CountsWhatLiesInEachOther) {
   EXPECT_TRUE(NestsDeeper(R"({"a": [1, {"b": []}], "c": {}})", 3));
   EXPECT_FALSE(NestsDeeper(R"(["[[[[", "\"[[[["])", 1));
   EXPECT_TRUE(NestsDeeper(std::string(100, '['), 99));
+}
+
+TEST(JsonMembers, AreReadWhateverTheValueIs) {
+  const auto json = ParseJson(R"({"a": {"b": "text"}, "number": 1, "nothing": null})");
+  EXPECT_EQ(TextAt(At(json, "a"), "b"), "text");
+  EXPECT_EQ(At(json, "number"), 1);
+  EXPECT_EQ(TextAt(json, "number"), "");
+  for (const char* const name : {"b", "nothing"}) {
+    EXPECT_TRUE(At(json, name).is_null()) << name;
+  }
+  for (const char* const text : {"[1]", "\"a\"", "null", "no JSON"}) {
+    EXPECT_TRUE(At(ParseOrderedJson(text), "a").is_null()) << text;
+  }
+  EXPECT_EQ(TextAt(At(At(json, "none"), "of"), "these"), "");
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "base/base64.h"
 #include "json/json.h"
 #include "kube/hami.h"
-#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "kube/json.h"
+#include "json/json.h"
 
 namespace cgpu::kube {
 

@@ -50,34 +50,34 @@ Result<void*> Checked(EVP_PKEY* key) {
   return static_cast<void*>(key);
 }
 
-Result<std::uint32_t> NumberAt(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  if (found == object.end() || !found->is_number_unsigned()) {
+Result<std::uint32_t> Number(const Json& object, const char* name) {
+  const Json& number = At(object, name);
+  if (!number.is_number_unsigned()) {
     return Error{Code::kInvalid, 0, std::string("the decision lacks ") + name, {}};
   }
-  return found->get<std::uint32_t>();
+  return number.get<std::uint32_t>();
 }
 
 // Returns `otherwise` where the object has no such number: an earlier version wrote it.
-Result<std::uint32_t> NumberAt(const Json& object, const char* name, std::uint32_t otherwise) {
-  return object.contains(name) ? NumberAt(object, name) : otherwise;
+Result<std::uint32_t> Number(const Json& object, const char* name, std::uint32_t otherwise) {
+  return object.contains(name) ? Number(object, name) : otherwise;
 }
 
-Result<std::string> TextAt(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  if (found == object.end() || !found->is_string()) {
+Result<std::string> Text(const Json& object, const char* name) {
+  const Json& text = At(object, name);
+  if (!text.is_string()) {
     return Error{Code::kInvalid, 0, std::string("the decision lacks ") + name, {}};
   }
-  return found->get<std::string>();
+  return text.get<std::string>();
 }
 
 // Reads what a container has, as Write() writes it.
 Result<ContainerAsk> ReadPart(const Json& one) {
   ContainerAsk ask;
-  CGPU_ASSIGN_OR_RETURN(ask.name, TextAt(one, "name"));
-  CGPU_ASSIGN_OR_RETURN(ask.memory, NumberAt(one, "memory"));
-  CGPU_ASSIGN_OR_RETURN(ask.compute, NumberAt(one, "compute"));
-  CGPU_ASSIGN_OR_RETURN(ask.weight, NumberAt(one, "weight", 1));
+  CGPU_ASSIGN_OR_RETURN(ask.name, Text(one, "name"));
+  CGPU_ASSIGN_OR_RETURN(ask.memory, Number(one, "memory"));
+  CGPU_ASSIGN_OR_RETURN(ask.compute, Number(one, "compute"));
+  CGPU_ASSIGN_OR_RETURN(ask.weight, Number(one, "weight", 1));
   ask.high_priority = one.contains("high_priority");
   return ask;
 }
@@ -96,7 +96,7 @@ Json Write(const ContainerAsk& ask) {
 
 Result<Decision> Read(std::string_view text) {
   const Json json = ParseJson(text);
-  CGPU_ASSIGN_OR_RETURN(const auto version, NumberAt(json, "version"));
+  CGPU_ASSIGN_OR_RETURN(const auto version, Number(json, "version"));
   if (version != kVersion) {
     return Error{
         Code::kInvalid, 0,
@@ -104,8 +104,8 @@ Result<Decision> Read(std::string_view text) {
         "let cgpu-scheduler and the node have the same version"};
   }
   Decision decision;
-  CGPU_ASSIGN_OR_RETURN(decision.pod, TextAt(json, "pod"));
-  CGPU_ASSIGN_OR_RETURN(decision.node, TextAt(json, "node"));
+  CGPU_ASSIGN_OR_RETURN(decision.pod, Text(json, "pod"));
+  CGPU_ASSIGN_OR_RETURN(decision.node, Text(json, "node"));
   decision.isolated = !json.contains("not_isolated");
   for (const Json& gpu : json.value("gpus", Json::array())) {
     if (gpu.is_string()) {
@@ -120,9 +120,9 @@ Result<Decision> Read(std::string_view text) {
     return Error{Code::kInvalid, 0, "the decision gives nothing", {}};
   }
   const auto sum = RequestOf(decision.containers, static_cast<std::uint32_t>(decision.gpus.size()));
-  CGPU_ASSIGN_OR_RETURN(decision.memory, NumberAt(json, "memory", sum.memory));
-  CGPU_ASSIGN_OR_RETURN(decision.compute, NumberAt(json, "compute", sum.compute));
-  CGPU_ASSIGN_OR_RETURN(decision.slices, NumberAt(json, "slices", sum.slices));
+  CGPU_ASSIGN_OR_RETURN(decision.memory, Number(json, "memory", sum.memory));
+  CGPU_ASSIGN_OR_RETURN(decision.compute, Number(json, "compute", sum.compute));
+  CGPU_ASSIGN_OR_RETURN(decision.slices, Number(json, "slices", sum.slices));
   return decision;
 }
 

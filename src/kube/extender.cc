@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "json/json.h"
-#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
@@ -24,15 +23,15 @@ struct Question {
 
 Result<Question> ReadQuestion(std::string_view body) {
   const Json json = ParseJson(body);
-  const auto pod = json.is_object() ? json.find("Pod") : json.end();
-  const auto names = json.is_object() ? json.find("NodeNames") : json.end();
-  if (pod == json.end() || names == json.end() || !names->is_array()) {
+  const Json& pod = At(json, "Pod");
+  const Json& names = At(json, "NodeNames");
+  if (pod.is_null() || !names.is_array()) {
     return Error{Code::kInvalid, 0, "this is no question of a scheduler with names of nodes",
                  "set nodeCacheCapable for this extender"};
   }
   Question question;
-  CGPU_ASSIGN_OR_RETURN(question.pod, ReadPod(pod->dump()));
-  for (const Json& name : *names) {
+  CGPU_ASSIGN_OR_RETURN(question.pod, ReadPod(pod.dump()));
+  for (const Json& name : names) {
     if (name.is_string()) {
       question.nodes.push_back(name.get<std::string>());
     }

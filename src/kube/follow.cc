@@ -6,7 +6,6 @@
 #include <set>
 
 #include "json/json.h"
-#include "kube/json.h"
 
 namespace cgpu::kube {
 namespace {
@@ -32,14 +31,14 @@ class Following {
           std::string(Query()) + kPage + (more.empty() ? "" : "&continue=" + more);
       CGPU_ASSIGN_OR_RETURN(const auto body, api_.Get(path_ + query));
       const Json list = ParseJson(body);
-      const Json metadata = list.is_object() ? list.value("metadata", Json()) : Json();
+      const Json& metadata = At(list, "metadata");
       version = TextAt(metadata, "resourceVersion");
       more = TextAt(metadata, "continue");
       if (version.empty()) {
         return Error{
             Code::kUnavailable, 0, "the API server's answer to " + path_ + " is no list", {}};
       }
-      for (const Json& item : list.value("items", Json::array())) {
+      for (const Json& item : At(list, "items")) {
         seen.insert(KeyOf(item));
         follower_.set(item.dump());
       }
@@ -69,19 +68,18 @@ class Following {
   }
 
   [[nodiscard]] std::string KeyOf(const Json& object) const {
-    const Json metadata = object.is_object() ? object.value("metadata", Json()) : Json();
-    return TextAt(metadata, follower_.by_uid ? "uid" : "name");
+    return TextAt(At(object, "metadata"), follower_.by_uid ? "uid" : "name");
   }
 
   bool Take(std::string_view line, std::string& version, Result<>& end) {
     const Json event = ParseJson(line);
     const std::string type = TextAt(event, "type");
-    const Json object = event.is_object() ? event.value("object", Json()) : Json();
+    const Json& object = At(event, "object");
     if (type != "ADDED" && type != "MODIFIED" && type != "DELETED" && type != "BOOKMARK") {
       end = Error{Code::kConflict, 0, "the watch of " + path_ + " ended: " + object.dump(), {}};
       return false;
     }
-    version = TextAt(object.value("metadata", Json::object()), "resourceVersion");
+    version = TextAt(At(object, "metadata"), "resourceVersion");
     const std::string key = KeyOf(object);
     if (type == "DELETED") {
       known_.erase(key);

@@ -5,7 +5,6 @@
 
 #include "json/json.h"
 #include "kube/admitted.h"
-#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
@@ -35,16 +34,15 @@ Result<std::vector<NodeGpu>> DecodeGpus(std::string_view text) {
   }
   std::vector<NodeGpu> gpus;
   for (const Json& one : list) {
-    const auto mib = one.is_object() ? one.find("mib") : one.end();
-    const auto healthy = one.is_object() ? one.find("healthy") : one.end();
+    const Json& mib = At(one, "mib");
+    const Json& healthy = At(one, "healthy");
     NodeGpu gpu;
     gpu.uuid = TextAt(one, "uuid");
-    if (gpu.uuid.empty() || mib == one.end() || !mib->is_number_unsigned() ||
-        healthy == one.end() || !healthy->is_boolean()) {
+    if (gpu.uuid.empty() || !mib.is_number_unsigned() || !healthy.is_boolean()) {
       return wrong;
     }
-    gpu.mib = mib->get<std::uint64_t>();
-    gpu.healthy = healthy->get<bool>();
+    gpu.mib = mib.get<std::uint64_t>();
+    gpu.healthy = healthy.get<bool>();
     gpu.exclusive = At(one, "exclusive") == true;
     gpus.push_back(std::move(gpu));
   }
@@ -90,17 +88,17 @@ Placement PlacementOf(std::string_view label) {
 
 Result<NodeInfo> ReadNode(std::string_view json) {
   const Json node = ParseJson(json);
-  const auto metadata = node.is_object() ? node.find("metadata") : node.end();
-  if (metadata == node.end() || TextAt(*metadata, "name").empty()) {
+  const Json& metadata = At(node, "metadata");
+  NodeInfo info;
+  info.name = TextAt(metadata, "name");
+  if (info.name.empty()) {
     return Error{Code::kInvalid, 0, "this is no node", {}};
   }
-  const Json labels = metadata->value("labels", Json::object());
-  NodeInfo info;
-  info.name = TextAt(*metadata, "name");
+  const Json& labels = At(metadata, "labels");
   info.model = TextAt(labels, kGpuName);
   info.mode = ModeOf(TextAt(labels, kMode));
   info.placement = PlacementOf(TextAt(labels, kPlacement));
-  const Json annotations = metadata->value("annotations", Json::object());
+  const Json& annotations = At(metadata, "annotations");
   if (const std::string gpus = TextAt(annotations, kGpus); !gpus.empty()) {
     CGPU_ASSIGN_OR_RETURN(info.gpus, DecodeGpus(gpus));
   }

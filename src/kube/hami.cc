@@ -5,7 +5,6 @@
 
 #include "json/json.h"
 #include "kube/amount.h"
-#include "kube/json.h"
 #include "kube/names.h"
 #include "placement/model.h"
 

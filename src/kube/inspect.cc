@@ -78,10 +78,9 @@ std::string OfAll(std::uint32_t used, std::uint32_t all) {
 
 // Returns the address by which the nodes know each other.
 std::string AddressOf(const Json& node) {
-  const Json addresses = node.value("status", Json::object()).value("addresses", Json::array());
-  for (const Json& one : addresses) {
-    if (one.value("type", "") == "InternalIP") {
-      return one.value("address", "");
+  for (const Json& one : At(At(node, "status"), "addresses")) {
+    if (TextAt(one, "type") == "InternalIP") {
+      return TextAt(one, "address");
     }
   }
   return "";

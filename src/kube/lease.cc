@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "json/json.h"
-#include "kube/json.h"
 
 namespace cgpu::kube {
 namespace {

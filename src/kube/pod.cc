@@ -8,7 +8,6 @@
 #include "grant/env.h"
 #include "json/json.h"
 #include "kube/amount.h"
-#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {

@@ -23,8 +23,7 @@ bool IsListed(std::string_view features) {
     return false;
   }
   const auto root = ParseJson(features);
-  const auto at = nlohmann::json::json_pointer("/linux/seccomp/supportedFlags");
-  const auto flags = root.is_object() && root.contains(at) ? root.at(at) : nlohmann::json();
+  const auto& flags = At(At(At(root, "linux"), "seccomp"), "supportedFlags");
   return flags.is_array() && std::ranges::find(flags, kFlag) != flags.end();
 }
 

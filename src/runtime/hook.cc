@@ -33,19 +33,6 @@ Result<Json> ParseObject(const std::string& text, const std::string& what) {
   return object;
 }
 
-// Returns the field of an object; null where there is none.
-const Json& FieldOf(const Json& object, const char* name) {
-  static const Json null;
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? null : *found;
-}
-
-// Returns the text of a field; "" where it is no string.
-std::string TextOf(const Json& object, const char* name) {
-  const Json& field = FieldOf(object, name);
-  return field.is_string() ? field.get<std::string>() : std::string();
-}
-
 Result<std::string> BundleOf(int state_fd) {
   const auto text = ReadAll(state_fd, "the container's state", kMaxSpec);
   if (!text.ok()) {
@@ -53,7 +40,7 @@ Result<std::string> BundleOf(int state_fd) {
                                                  : text.error();
   }
   CGPU_ASSIGN_OR_RETURN(const auto state, ParseObject(*text, "the container's state"));
-  std::string bundle = TextOf(state, "bundle");
+  std::string bundle = TextAt(state, "bundle");
   if (!bundle.starts_with('/')) {
     return Wrong("the container's state has no absolute path of a bundle");
   }
@@ -63,9 +50,9 @@ Result<std::string> BundleOf(int state_fd) {
 // Returns whether the container has a mount namespace of its own. A namespace with a path is shared
 // with others.
 bool HasOwnMounts(const Json& config) {
-  const Json& list = FieldOf(FieldOf(config, "linux"), "namespaces");
+  const Json& list = At(At(config, "linux"), "namespaces");
   return std::ranges::any_of(list, [](const Json& one) {
-    return TextOf(one, "type") == "mount" && TextOf(one, "path").empty();
+    return TextAt(one, "type") == "mount" && TextAt(one, "path").empty();
   });
 }
 
@@ -77,7 +64,7 @@ Result<std::string> FindRoot(const std::string& bundle) {
     return Error{Code::kUnsupported, 0, "the container has no mount namespace of its own",
                  "a container with a slice of a GPU needs one"};
   }
-  std::string rootfs = TextOf(FieldOf(config, "root"), "path");
+  std::string rootfs = TextAt(At(config, "root"), "path");
   if (rootfs.empty()) {
     return Wrong(path + " names no root file system");
   }

@@ -24,39 +24,33 @@ Error Wrong(std::string what) {
                "it must be as linux.seccomp of OCI runtime-spec's config-linux.md"};
 }
 
-// Returns the field; null where it is absent or null, as many writers have it.
-const Json* Field(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 Result<> ReadText(const Json& object, const char* name, std::string* text) {
-  const Json* field = Field(object, name);
-  if (field == nullptr) {
+  const Json& field = At(object, name);
+  if (field.is_null()) {
     return {};
   }
-  if (!field->is_string()) {
+  if (!field.is_string()) {
     return Wrong(std::string("has a ") + name + " that is no string");
   }
-  *text = field->get<std::string>();
+  *text = field.get<std::string>();
   return {};
 }
 
 Result<> ReadNumber(const Json& object, const char* name, std::uint64_t most,
                     std::uint64_t* number) {
-  const Json* field = Field(object, name);
-  if (field == nullptr) {
+  const Json& field = At(object, name);
+  if (field.is_null()) {
     return {};
   }
-  if (!field->is_number_unsigned() || field->get<std::uint64_t>() > most) {
-    return Wrong(std::string("has ") + field->dump() + " as " + name);
+  if (!field.is_number_unsigned() || field.get<std::uint64_t>() > most) {
+    return Wrong(std::string("has ") + field.dump() + " as " + name);
   }
-  *number = field->get<std::uint64_t>();
+  *number = field.get<std::uint64_t>();
   return {};
 }
 
 Result<> ReadErrno(const Json& object, const char* name, std::optional<std::uint32_t>* errno_ret) {
-  if (Field(object, name) == nullptr) {
+  if (At(object, name).is_null()) {
     return {};
   }
   std::uint64_t number = 0;
@@ -66,14 +60,14 @@ Result<> ReadErrno(const Json& object, const char* name, std::optional<std::uint
 }
 
 Result<> ReadTexts(const Json& object, const char* name, std::vector<std::string>* texts) {
-  const Json* field = Field(object, name);
-  if (field == nullptr) {
+  const Json& field = At(object, name);
+  if (field.is_null()) {
     return {};
   }
-  if (!field->is_array()) {
+  if (!field.is_array()) {
     return Wrong(std::string("has ") + name + " that are no list");
   }
-  for (const Json& one : *field) {
+  for (const Json& one : field) {
     if (!one.is_string()) {
       return Wrong(std::string("has ") + name + " that are no strings");
     }
@@ -111,12 +105,12 @@ Result<SeccompRule> ReadRule(const Json& object) {
   if (rule.names.empty() || rule.action.empty()) {
     return Wrong("has a rule without names or an action");
   }
-  const Json* args = Field(object, "args");
-  if (args != nullptr && !args->is_array()) {
+  const Json& args = At(object, "args");
+  if (!args.is_null() && !args.is_array()) {
     return Wrong("has args that are no list");
   }
-  for (std::size_t i = 0; args != nullptr && i < args->size(); ++i) {
-    CGPU_ASSIGN_OR_RETURN(auto condition, ReadCondition((*args)[i]));
+  for (const Json& one : args) {
+    CGPU_ASSIGN_OR_RETURN(auto condition, ReadCondition(one));
     rule.args.push_back(std::move(condition));
   }
   return rule;
@@ -156,12 +150,12 @@ Result<SeccompProfile> ParseSeccompProfile(std::string_view text) {
   if (profile.default_action.empty()) {
     return Wrong("has no defaultAction");
   }
-  const Json* rules = Field(parsed, "syscalls");
-  if (rules != nullptr && !rules->is_array()) {
+  const Json& rules = At(parsed, "syscalls");
+  if (!rules.is_null() && !rules.is_array()) {
     return Wrong("has syscalls that are no list");
   }
-  for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
-    CGPU_ASSIGN_OR_RETURN(auto rule, ReadRule((*rules)[i]));
+  for (const Json& one : rules) {
+    CGPU_ASSIGN_OR_RETURN(auto rule, ReadRule(one));
     profile.rules.push_back(std::move(rule));
   }
   return profile;

@@ -38,29 +38,19 @@ Error Wrong(std::string what) {
                "it must be as OCI runtime-spec's config.md"};
 }
 
-// Returns the field; null where it is absent or null, as many writers have it.
-const Json* Field(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string TextOf(const Json& object, const char* name) {
-  const Json* field = Field(object, name);
-  return field != nullptr && field->is_string() ? field->get<std::string>() : std::string();
-}
-
-// Returns the field of the kind that it must be; an empty one of that kind where there is none.
+// Returns the field of the kind that it must be; an empty one of that kind where it is absent or
+// null, as many writers have it.
 Result<const Json*> Get(const Json& object, const char* name, Json::value_t kind) {
   static const Json no_list = Json::array();
   static const Json no_object = Json::object();
-  const Json* field = Field(object, name);
-  if (field == nullptr) {
+  const Json& field = At(object, name);
+  if (field.is_null()) {
     return kind == Json::value_t::array ? &no_list : &no_object;
   }
-  if (field->type() != kind) {
+  if (field.type() != kind) {
     return Wrong(std::string("has a ") + name + " of another kind");
   }
-  return field;
+  return &field;
 }
 
 Result<const Json*> List(const Json& object, const char* name) {
@@ -89,11 +79,11 @@ Result<std::vector<std::string>> TextsOfObjects(const Json& object, const char* 
   CGPU_ASSIGN_OR_RETURN(const auto list, List(object, name));
   std::vector<std::string> texts;
   for (const Json& one : *list) {
-    const Json* text = one.is_object() ? Field(one, key) : nullptr;
-    if (!one.is_object() || (text != nullptr && !text->is_string())) {
+    const Json& text = At(one, key);
+    if (!one.is_object() || !(text.is_null() || text.is_string())) {
       return Wrong(std::string("has ") + name + " that are not as they must be");
     }
-    texts.push_back(text == nullptr ? std::string() : text->get<std::string>());
+    texts.push_back(TextAt(one, key));
   }
   return texts;
 }
@@ -119,7 +109,7 @@ Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
   CGPU_ASSIGN_OR_RETURN(const auto devices, TextsOfObjects(*linux_part, "devices", "path"));
   std::ranges::copy_if(devices, std::back_inserter(spec->gpu_files), IsGpuFile);
   CGPU_ASSIGN_OR_RETURN(const auto seccomp, Object(*linux_part, "seccomp"));
-  if (Field(*linux_part, "seccomp") != nullptr) {
+  if (!At(*linux_part, "seccomp").is_null()) {
     CGPU_ASSIGN_OR_RETURN(spec->seccomp, ParseSeccompProfile((seccomp)->dump()));
   }
   return {};
@@ -127,8 +117,8 @@ Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
 
 // Returns whether a slice has this mount from cgpu alone.
 bool IsOfGpus(const Json& mount) {
-  const std::string destination = TextOf(mount, "destination");
-  const std::string source = TextOf(mount, "source");
+  const std::string destination = TextAt(mount, "destination");
+  const std::string source = TextAt(mount, "source");
   return IsGpuFile(destination) || IsGpuFile(source) || IsGpuSocket(destination) ||
          IsGpuSocket(source);
 }
@@ -141,25 +131,25 @@ Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
     const auto has = [&](const char* option) {
       return std::ranges::find(options, option) != options.end();
     };
-    const bool bind = TextOf(mount, "type") == "bind" || has("bind") || has("rbind");
+    const bool bind = TextAt(mount, "type") == "bind" || has("bind") || has("rbind");
     if (bind && !IsOfGpus(mount)) {
-      spec->binds.push_back({TextOf(mount, "source"), TextOf(mount, "destination"), has("ro")});
+      spec->binds.push_back({TextAt(mount, "source"), TextAt(mount, "destination"), has("ro")});
     }
   }
   return {};
 }
 
 Result<SpecHook> HookFrom(const Json& one) {
-  if (!one.is_object() || TextOf(one, "path").empty()) {
+  if (!one.is_object() || TextAt(one, "path").empty()) {
     return Wrong("has a hook that names no program");
   }
   CGPU_ASSIGN_OR_RETURN(auto arguments, Texts(one, "args"));
-  return SpecHook{TextOf(one, "path"), std::move(arguments)};
+  return SpecHook{TextAt(one, "path"), std::move(arguments)};
 }
 
 Result<> ReadRest(const Json& root, ContainerSpec* spec) {
   CGPU_ASSIGN_OR_RETURN(const auto files, Object(root, "root"));
-  spec->root = TextOf(*files, "path");
+  spec->root = TextAt(*files, "path");
   CGPU_ASSIGN_OR_RETURN(const auto annotations, Object(root, "annotations"));
   for (const auto& [name, value] : (annotations)->items()) {
     if (!value.is_string()) {
@@ -255,9 +245,8 @@ void EraseIf(Json& list, const Unwanted& unwanted) {
 
 // Returns the field as a device number; nothing where it is none or not there.
 std::optional<unsigned> DeviceNumber(const Json& object, const char* name) {
-  const Json* field = object.is_object() ? Field(object, name) : nullptr;
-  return field != nullptr && field->is_number_unsigned() ? std::optional(field->get<unsigned>())
-                                                         : std::nullopt;
+  const Json& field = At(object, name);
+  return field.is_number_unsigned() ? std::optional(field.get<unsigned>()) : std::nullopt;
 }
 
 // Removes the devices that are GPU files, with what the device cgroup says of them.
@@ -266,7 +255,7 @@ void RemoveDevices(Json& devices, Json& rules, const std::set<unsigned>& majors)
   const auto unwanted = [&](const Json& device) {
     const auto major = DeviceNumber(device, "major");
     const auto minor = DeviceNumber(device, "minor");
-    const bool gpu = IsGpuFile(TextOf(device, "path")) || (major && majors.contains(*major));
+    const bool gpu = IsGpuFile(TextAt(device, "path")) || (major && majors.contains(*major));
     if (gpu && major && minor) {
       removed.emplace(*major, *minor);
     }

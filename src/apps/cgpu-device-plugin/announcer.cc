@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "json/json.h"
-#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {

@@ -24,7 +24,6 @@
 #include "kube/decision.h"
 #include "kube/follow.h"
 #include "kube/gpus.h"
-#include "kube/json.h"
 #include "kube/names.h"
 #include "kube/stop.h"
 #include "os/end_signals.h"
