@@ -104,33 +104,21 @@ smi::Moment Now() {
           Formatted(local, "%Y%m%d"), Formatted(local, "%H:%M:%S")};
 }
 
-// Where the output goes: the file that the user named, or standard output.
-class Output {
- public:
-  static Result<Output> Open(const std::string& path) {
-    if (path.empty()) {
-      return Output(stdout);
-    }
-    std::FILE* const file = std::fopen(path.c_str(), "we");
-    return file != nullptr ? Result<Output>(Output(file))
-                           : ErrnoError(Code::kInvalid, errno, "cannot write " + path);
-  }
+// Opens the file that the user named, or standard output. It is closed when the program ends.
+Result<std::FILE*> OpenOutput(const std::string& path) {
+  std::FILE* const file = path.empty() ? stdout : std::fopen(path.c_str(), "we");
+  return file != nullptr ? Result<std::FILE*>(file)
+                         : ErrnoError(Code::kInvalid, errno, "cannot write " + path);
+}
 
-  // Writes all of it. Returns false if nobody reads any more.
-  [[nodiscard]] Result<bool> Write(const std::string& text) {
-    if (std::fputs(text.c_str(), file_) >= 0 && std::fflush(file_) == 0) {
-      return true;
-    }
-    if (errno == EPIPE) {
-      return false;
-    }
-    return ErrnoError(Code::kUnavailable, errno, "cannot write the output");
+// Writes all of it. Returns false if nobody reads any more.
+Result<bool> Write(std::FILE* file, const std::string& text) {
+  if (std::fputs(text.c_str(), file) >= 0 && std::fflush(file) == 0) {
+    return true;
   }
-
- private:
-  explicit Output(std::FILE* file) : file_(file) {}
-  std::FILE* file_;  // closed when the program ends
-};
+  return errno == EPIPE ? Result<bool>(false)
+                        : ErrnoError(Code::kUnavailable, errno, "cannot write the output");
+}
 
 // Returns the text of one reading. `first`: none came before it.
 using Renderer =
@@ -231,7 +219,7 @@ Result<int> Smi(const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto render, RendererFor(flags));
   CGPU_ASSIGN_OR_RETURN(auto source, OpenSource(flags.node));
   CGPU_ASSIGN_OR_RETURN(auto report, ReadChosen(source, flags.id));
-  CGPU_ASSIGN_OR_RETURN(auto output, Output::Open(flags.file));
+  CGPU_ASSIGN_OR_RETURN(std::FILE* const output, OpenOutput(flags.file));
   if (const std::string notice = rm::NotCompared(report.driver_version); !notice.empty()) {
     std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
@@ -245,7 +233,7 @@ Result<int> Smi(const Flags& flags) {
       }
     }
     CGPU_ASSIGN_OR_RETURN(const auto text, render(report, Now(), shown == 1));
-    CGPU_ASSIGN_OR_RETURN(const bool read, output.Write(text));
+    CGPU_ASSIGN_OR_RETURN(const bool read, Write(output, text));
     if (!pause || !read || flags.count == shown) {
       return 0;
     }
