@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -29,6 +30,12 @@ TEST(Result, CarriesValueOrError) {
   ASSERT_FALSE(Half(3).ok());
   EXPECT_EQ(Half(3).error().code, Code::kInvalid);
   EXPECT_EQ(FormatError(Half(3).error()), "error: odd\nhint: give an even number");
+}
+
+TEST(Result, AnotherValueTakesThePlaceOfAnError) {
+  const auto half = Half(4);
+  EXPECT_EQ(half.value_or(7), 2);
+  EXPECT_EQ(Half(3).value_or(7), 7);
 }
 
 TEST(Result, TryReturnsTheError) {
@@ -64,11 +71,20 @@ TEST(File, ReadsWritesAndSaysWhichPathFailed) {
   ASSERT_TRUE(WriteFile(dir + "/a/b/f", "hello").ok());
   EXPECT_EQ(*ReadFile(dir + "/a/b/f"), "hello");
   EXPECT_EQ(ReadFile(dir + "/a/b/f", 2).error().code, Code::kExhausted);
+  ASSERT_TRUE(WriteFile(dir + "/a/c", "").ok());
+  ASSERT_TRUE(WriteFile(dir + "/a/.a", "").ok());
+  EXPECT_EQ(*NamesIn(dir + "/a"), (std::vector<std::string>{".a", "b", "c"}));
+  EXPECT_TRUE(NamesIn(dir + "/none").value_or({}).empty());
+  EXPECT_EQ(NamesIn(dir + "/none").error().sys_errno, ENOENT);
+  EXPECT_NE(NamesIn(dir + "/none").error().what.find("/none"), std::string::npos);
+  EXPECT_EQ(NamesIn(dir + "/a/c").error().code, Code::kNotFound);
   const auto missing = ReadFile(dir + "/none");
   EXPECT_EQ(missing.error().code, Code::kNotFound);
   EXPECT_NE(missing.error().what.find("/none"), std::string::npos);
   ASSERT_EQ(unlink((dir + "/a/b/f").c_str()), 0);
   ASSERT_EQ(rmdir((dir + "/a/b").c_str()), 0);
+  ASSERT_EQ(unlink((dir + "/a/c").c_str()), 0);
+  ASSERT_EQ(unlink((dir + "/a/.a").c_str()), 0);
   ASSERT_EQ(rmdir((dir + "/a").c_str()), 0);
   ASSERT_EQ(rmdir(dir.c_str()), 0);
 }

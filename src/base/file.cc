@@ -1,11 +1,14 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <memory>
 
 namespace cgpu {
 namespace {
@@ -99,6 +102,25 @@ Result<std::string> OwnProgram() {
 bool IsAtOrBelow(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
          (folder == "/" || path.size() == folder.size() || path[folder.size()] == '/');
+}
+
+Result<std::vector<std::string>> NamesIn(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(folder.c_str()), closedir);
+  if (dir == nullptr) {
+    return ErrnoError(CodeOf(errno), errno, "cannot read " + folder);
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  if (errno != 0) {
+    return ErrnoError(CodeOf(errno), errno, "cannot read " + folder);
+  }
+  std::erase_if(names, [](const std::string& name) { return name == "." || name == ".."; });
+  std::ranges::sort(names);
+  return names;
 }
 
 Result<> MakeDirectories(const std::string& path, unsigned mode) {

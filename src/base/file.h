@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -42,6 +43,9 @@ namespace cgpu {
 // Returns whether `path` is `folder` or lies below it. Compares the words alone, for paths without
 // a "/" at the end. Pure.
 [[nodiscard]] bool IsAtOrBelow(std::string_view path, std::string_view folder);
+
+// Returns the names in a folder, sorted, without "." and "..".
+[[nodiscard]] Result<std::vector<std::string>> NamesIn(const std::string& folder);
 
 // Makes the directory and its parents, as mkdir -p, each new one with `mode`.
 [[nodiscard]] Result<> MakeDirectories(const std::string& path, unsigned mode = 0755);

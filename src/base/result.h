@@ -66,6 +66,11 @@ class [[nodiscard]] Result {
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
+  // Returns the value, or `otherwise` in the place of an error.
+  [[nodiscard]] T value_or(T otherwise) const& { return value_.value_or(std::move(otherwise)); }
+  [[nodiscard]] T value_or(T otherwise) && {
+    return std::move(value_).value_or(std::move(otherwise));
+  }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

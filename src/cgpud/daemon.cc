@@ -234,7 +234,7 @@ class Daemon {
     if (!read.ok()) {
       LogError(read.error());
     }
-    const SavedByGpu saved = read.ok() ? *read : SavedByGpu();
+    const SavedByGpu saved = read.value_or({});
     for (const auto& [uuid, settings] : saved) {
       if (const auto set = RestoreGpu(registry_, uuid, settings); !set.ok()) {
         LogError(set.error());

@@ -113,13 +113,12 @@ Result<Settings> SettingsOf(const Facts& facts) {
 }
 
 Settings SettingsOrDefaults(const Facts& facts) {
-  auto settings = SettingsOf(facts);
-  return settings.ok() ? *settings : Settings();
+  return SettingsOf(facts).value_or(Settings());
 }
 
 Finding SettingsRead(const Facts& facts) {
   const auto text = Content(facts, kSettingsFile);
-  const auto settings = ParseSettings(text.ok() ? *text : std::string());
+  const auto settings = ParseSettings(text.value_or(""));
   return Judged(kSettingsFile, text, settings.ok() ? nullptr : &settings.error());
 }
 
@@ -128,7 +127,7 @@ Finding SavedSettingsRead(const Facts& facts) {
     return Right("`cgpu policy` has saved nothing");
   }
   const auto text = Content(facts, kSavedFile);
-  const auto saved = DecodeSaved(text.ok() ? *text : std::string());
+  const auto saved = DecodeSaved(text.value_or(""));
   return Judged(kSavedFile, text, saved.ok() ? nullptr : &saved.error());
 }
 
@@ -366,8 +365,7 @@ Finding LeftoverBackup(const Facts& facts) {
     return Right("no backup of a configuration is left");
   }
   const auto text = Content(facts, path);
-  const auto entry =
-      install::FindEntry(install::Engine::kDocker, text.ok() ? *text : std::string());
+  const auto entry = install::FindEntry(install::Engine::kDocker, text.value_or(""));
   return entry.ok() && !entry->path.has_value()
              ? Wrong(path + ".before-cgpu is here, and " + path + " has no runtime cgpu")
              : Right(path + ".before-cgpu belongs to the runtime cgpu in " + path);

@@ -84,8 +84,7 @@ std::string Joined(const std::vector<std::string>& words) {
 }
 
 std::string TextOf(const Facts& facts, const std::string& path) {
-  const auto text = facts.Read(path);
-  return text.ok() ? Trimmed(*text) : std::string();
+  return Trimmed(facts.Read(path).value_or(""));
 }
 
 std::optional<unsigned long> NumberOf(const Facts& facts, const std::string& path) {
@@ -105,8 +104,7 @@ bool Exists(const Facts& facts, const std::string& path) {
 }
 
 std::vector<std::string> NamesIn(const Facts& facts, const std::string& folder) {
-  const auto names = facts.List(folder);
-  return names.ok() ? *names : std::vector<std::string>();
+  return facts.List(folder).value_or({});
 }
 
 std::optional<std::string> FindProgram(const Facts& facts, const std::string& name) {
@@ -162,9 +160,8 @@ std::vector<Process> Processes(const Facts& facts) {
   for (const std::string& number : NamesIn(facts, "/proc")) {
     if (IsNumber(number)) {
       const std::string folder = In("/proc", number);
-      const auto program = facts.Link(In(folder, "exe"));
       processes.push_back(
-          {number, TextOf(facts, In(folder, "comm")), program.ok() ? *program : std::string()});
+          {number, TextOf(facts, In(folder, "comm")), facts.Link(In(folder, "exe")).value_or("")});
     }
   }
   return processes;

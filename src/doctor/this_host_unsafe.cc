@@ -5,17 +5,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <map>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -83,18 +80,7 @@ class Host final : public Facts {
   }
 
   [[nodiscard]] Result<std::vector<std::string>> List(const std::string& folder) const override {
-    std::error_code error;
-    std::filesystem::directory_iterator at(folder, error);
-    if (error) {
-      errno = error.value();
-      return PathError(folder);
-    }
-    std::vector<std::string> names;
-    for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
-      names.push_back(at->path().filename().string());
-    }
-    std::ranges::sort(names);
-    return names;
+    return NamesIn(folder);
   }
 
   [[nodiscard]] Result<FileFacts> Look(const std::string& path) const override {
@@ -163,7 +149,7 @@ class Host final : public Facts {
 }  // namespace
 
 std::unique_ptr<Facts> ThisHost(const std::string& version) {
-  return std::make_unique<Host>(version, OwnProgram().ok() ? *OwnProgram() : std::string());
+  return std::make_unique<Host>(version, OwnProgram().value_or(""));
 }
 
 }  // namespace cgpu::doctor

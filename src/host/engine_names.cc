@@ -26,8 +26,7 @@ std::string TextOf(const std::string& path) {
   if (!file.ok() || fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return {};
   }
-  auto text = ReadAll(file->get(), path, kMaxFile);
-  return text.ok() ? *std::move(text) : std::string();
+  return ReadAll(file->get(), path, kMaxFile).value_or("");
 }
 
 std::string NameIn(const json& all, std::string_view engine_id) {

@@ -1,16 +1,14 @@
 #include "host/machine_node.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <memory>
 #include <utility>
 
 #include "base/file.h"
+#include "protocol/text.h"
 #include "rm/abi.h"
 #include "rmclient/client.h"
 #include "rmclient/gpus.h"
@@ -72,27 +70,19 @@ std::optional<unsigned> GpuMinorOf(std::string_view name) {
   }
   name.remove_prefix(kPrefix.size());
   unsigned number = 0;
-  const auto [tail, ec] = std::from_chars(name.data(), name.data() + name.size(), number);
-  const bool whole = ec == std::errc() && tail == name.data() + name.size();
-  return whole && number <= kMaxGpuMinor && name == std::to_string(number) ? std::optional(number)
-                                                                           : std::nullopt;
+  return ToUnsigned(name, number) && number <= kMaxGpuMinor && name == std::to_string(number)
+             ? std::optional(number)
+             : std::nullopt;
 }
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 // Returns all nvidia<N> that are what their names say, in order of minor. The driver's own
 // libraries would not use another file under such a name, and a shim refuses a file that it was not
 // told of.
 std::vector<NodeDevice> GpuDevices(const Machine& machine, const NodeFile& ctl) {
   std::vector<NodeDevice> devices;
-  const std::unique_ptr<DIR, CloseDir> dir(opendir((machine.root + "/dev").c_str()));
-  // readdir is safe on a stream that no other thread uses.
-  while (const dirent* entry =
-             dir ? readdir(dir.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe)
-    const auto number = GpuMinorOf(entry->d_name);
-    auto device = number ? DeviceAt(machine, entry->d_name, NodeFile::Kind::kGpu) : std::nullopt;
+  for (const std::string& name : NamesIn(machine.root + "/dev").value_or({})) {
+    const auto number = GpuMinorOf(name);
+    auto device = number ? DeviceAt(machine, name, NodeFile::Kind::kGpu) : std::nullopt;
     if (device && device->file.minor == *number && device->file.dev_major == ctl.dev_major) {
       devices.push_back(std::move(*device));
     }

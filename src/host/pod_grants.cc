@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -90,13 +89,8 @@ bool HasPodGrant(const std::string& uid, const std::string& folder) {
 }
 
 std::vector<std::string> ListPodGrants(const std::string& folder) {
-  std::vector<std::string> uids;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (IsUid(entry.path().filename())) {
-      uids.push_back(entry.path().filename());
-    }
-  }
+  auto uids = NamesIn(folder).value_or({});
+  std::erase_if(uids, [](const std::string& uid) { return !IsUid(uid); });
   return uids;
 }
 

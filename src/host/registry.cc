@@ -1,6 +1,5 @@
 #include "host/registry.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -16,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -177,16 +175,11 @@ bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_poi
 }
 
 std::vector<std::string> IdsIn(const std::string& folder) {
-  constexpr std::string_view kSuffix = ".sock";
   std::vector<std::string> ids;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(folder.c_str()), closedir);
-  if (dir == nullptr) {
-    return ids;
-  }
-  while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
-    const std::string_view name = entry->d_name;
-    if (name.ends_with(kSuffix) && IsId(name.substr(0, name.size() - kSuffix.size()))) {
-      ids.emplace_back(name.substr(0, name.size() - kSuffix.size()));
+  for (const std::string& name : NamesIn(folder).value_or({})) {
+    std::string id = name.substr(0, name.find('.'));
+    if (IsId(id) && name == id + ".sock") {
+      ids.push_back(std::move(id));
     }
   }
   return ids;

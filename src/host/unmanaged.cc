@@ -6,23 +6,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/fd.h"
 #include "base/file.h"
 #include "host/admin.h"
 #include "os/process.h"
+#include "protocol/text.h"
 
 namespace cgpu {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string ProcPath(unsigned pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
@@ -103,10 +98,8 @@ std::string NameOf(const std::string& link, const Node& node) {
 
 std::vector<std::string> FilesOf(unsigned pid, const Node& node) {
   std::set<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator entry(ProcPath(pid, "fd"), failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    names.insert(NameOf(entry->path(), node));
+  for (const std::string& fd : NamesIn(ProcPath(pid, "fd")).value_or({})) {
+    names.insert(NameOf(ProcPath(pid, "fd/" + fd), node));
   }
   names.erase("");
   return {names.begin(), names.end()};
@@ -118,28 +111,21 @@ unsigned UserOf(unsigned pid) {
 }
 
 std::string CommandOf(unsigned pid) {
-  auto text = ReadFile(ProcPath(pid, "comm"));
-  std::string command = text.ok() ? std::move(*text) : std::string();
-  command.erase(std::remove(command.begin(), command.end(), '\n'), command.end());
+  std::string command = ReadFile(ProcPath(pid, "comm")).value_or("");
+  std::erase(command, '\n');
   return command;
 }
 
 // Returns the numbers of all processes, in order.
 Result<std::set<unsigned>> AllProcesses() {
+  CGPU_ASSIGN_OR_RETURN(const auto names, NamesIn("/proc"));
   std::set<unsigned> pids;
-  std::error_code failed;
-  for (fs::directory_iterator entry("/proc", failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    const std::string name = entry->path().filename();
-    unsigned pid = 0;
-    const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && rest == name.data() + name.size()) {
+  for (const std::string& name : names) {
+    if (unsigned pid = 0; ToUnsigned(name, pid)) {
       pids.insert(pid);
     }
   }
-  return failed ? Result<std::set<unsigned>>(
-                      ErrnoError(Code::kUnavailable, failed.value(), "cannot read /proc"))
-                : pids;
+  return pids;
 }
 
 }  // namespace

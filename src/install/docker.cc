@@ -109,8 +109,7 @@ Result<std::optional<std::string>> RemoveFromDocker(const std::string& text,
   if (!entry.path.has_value() && !entry.is_default) {
     return std::optional(text);
   }
-  const auto parsed = Parse(original.value_or(""));
-  const Json before = parsed.ok() ? *parsed : Json::object();
+  const Json before = Parse(original.value_or("")).value_or(Json::object());
   if (original.has_value() && !HasRuntime(before, "cgpu")) {
     const auto again = AddToDocker(original, entry.path.value_or(""), entry.is_default);
     if (again.ok() && again->after == text) {  // nobody has changed it since

@@ -2,19 +2,16 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 
 #include "base/file.h"
 #include "runtime/nvidia.h"
 
 namespace cgpu {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kKind = "nvidia.com/gpu";
 
@@ -109,19 +106,17 @@ void Append(List& list, const List& more) {
 
 // Returns the specifications of a folder in the order of their names.
 Result<std::vector<std::string>> FilesIn(const std::string& folder) {
+  const auto names = NamesIn(folder);
+  if (!names.ok() && names.error().sys_errno != ENOENT) {
+    return names.error();
+  }
   std::vector<std::string> files;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    const fs::path& path = entry->path();
+  for (const std::string& name : names.value_or({})) {
+    const std::filesystem::path path = folder + "/" + name;
     if (path.extension() == ".json" || path.extension() == ".yaml") {
       files.push_back(path);
     }
   }
-  if (failed && failed != std::errc::no_such_file_or_directory) {
-    return ErrnoError(Code::kUnavailable, failed.value(), "cannot read " + folder);
-  }
-  std::ranges::sort(files);
   return files;
 }
 

@@ -120,10 +120,7 @@ std::string Listed(const std::string& folder) {
 // Lists the files of the registry that no living container has.
 std::string Leftovers(const Registry& registry, const std::vector<ContainerStatus>& live) {
   std::string text;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(registry.folder(), error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  for (const std::string& name : NamesIn(registry.folder()).value_or({})) {
     const std::string id = name.substr(0, name.find('.'));
     if (IsId(id) && std::ranges::find(live, id, &ContainerStatus::id) == live.end()) {
       text += name + "\n";
@@ -202,34 +199,10 @@ std::string Manifest(const std::vector<Part>& parts) {
          "signatures, and programs' memory.\n";
 }
 
-// A folder that only root can enter, for as long as this lives.
-class Scratch {
- public:
-  static Result<Scratch> Make() {
-    char path[] = "/tmp/cgpu-bundle-XXXXXX";
-    if (mkdtemp(path) == nullptr) {
-      return ErrnoError(Code::kUnavailable, errno, "cannot make a folder in /tmp");
-    }
-    return Scratch(path);
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Scratch& operator=(Scratch&&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) {
-      std::filesystem::remove_all(path_, ignored);
-    }
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  explicit Scratch(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-Result<> Pack(const std::vector<Part>& parts, const std::string& archive) {
-  CGPU_ASSIGN_OR_RETURN(const auto scratch, Scratch::Make());
-  const std::string folder = scratch.path() + "/cgpu-bundle";
+// Packs the files by way of `scratch`, a folder that only root can enter.
+Result<> PackIn(const std::string& scratch, const std::vector<Part>& parts,
+                const std::string& archive) {
+  const std::string folder = scratch + "/cgpu-bundle";
   CGPU_TRY(MakeDirectories(folder, 0755));
   CGPU_TRY(WriteFile(folder + "/MANIFEST.txt", Manifest(parts), 0644));
   for (const Part& part : parts) {
@@ -238,11 +211,22 @@ Result<> Pack(const std::vector<Part>& parts, const std::string& archive) {
   CGPU_TRY(WriteFile(archive, "", 0600));
   CGPU_ASSIGN_OR_RETURN(const auto packed,
                         OutputOf({"tar", "--create", "--gzip", "--file", archive, "--owner=0",
-                                  "--group=0", "--directory", scratch.path(), "cgpu-bundle"},
+                                  "--group=0", "--directory", scratch, "cgpu-bundle"},
                                  kTimeout, kMost));
   return packed.status == 0 ? Result<>()
                             : Error{Code::kUnavailable, 0, "tar could not write " + archive,
                                     "is there room for it, and is gzip installed?"};
+}
+
+Result<> Pack(const std::vector<Part>& parts, const std::string& archive) {
+  char scratch[] = "/tmp/cgpu-bundle-XXXXXX";
+  if (mkdtemp(scratch) == nullptr) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make a folder in /tmp");
+  }
+  auto done = PackIn(scratch, parts, archive);
+  std::error_code ignored;
+  std::filesystem::remove_all(scratch, ignored);
+  return done;
 }
 
 Result<int> Run(std::string& archive) {

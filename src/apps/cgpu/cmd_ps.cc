@@ -132,8 +132,7 @@ std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& regis
   AdminRequest request;
   request.kind = AdminRequest::Kind::kRefused;
   std::vector<std::pair<std::uint64_t, std::string>> list;
-  const auto answer = registry.Ask(id, request);
-  std::istringstream lines(answer.ok() ? *answer : std::string());
+  std::istringstream lines(registry.Ask(id, request).value_or(""));
   std::uint64_t count = 0;
   for (std::string what; lines >> count && std::getline(lines >> std::ws, what);) {
     list.emplace_back(count, what);

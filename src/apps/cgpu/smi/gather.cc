@@ -96,9 +96,7 @@ std::vector<ContainerStatus> Containers() {
     return {};
   }
   const auto registry = Registry::Open();
-  auto containers = registry.ok() ? ListWithProcesses(*registry)
-                                  : Result<std::vector<ContainerStatus>>(registry.error());
-  return containers.ok() ? *std::move(containers) : std::vector<ContainerStatus>();
+  return registry.ok() ? ListWithProcesses(*registry).value_or({}) : std::vector<ContainerStatus>();
 }
 
 // Answers of the driver about the processes on a GPU, by its own numbers of them.
@@ -116,8 +114,7 @@ Result<Told> AskForProcesses(rmclient::Client& client, const rmclient::Gpu& from
   for (const rmclient::ProcessUse& one : processes) {
     told.bytes[one.pid] = one.bytes;
   }
-  const auto workers = rmclient::ReadWorkers(client, from);
-  for (const rmclient::Worker& worker : workers.ok() ? *workers : std::vector<rmclient::Worker>()) {
+  for (const rmclient::Worker& worker : rmclient::ReadWorkers(client, from).value_or({})) {
     told.types[worker.pid] = !worker.graphics ? "C" : worker.compute ? "C+G" : "G";
   }
   if (!use.ok()) {
