@@ -4,8 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "bench/placement_picker.h"
 #include "bench/placement_trace.h"
-#include "placement/picker.h"
+#include "placement/policy.h"
 
 namespace cgpu::bench {
 namespace {
@@ -14,8 +15,8 @@ constexpr unsigned kPercent = 130;
 constexpr unsigned kSeeds = 10;
 
 double Place(const Trace& trace, const std::vector<placement::Request>& pods,
-             placement::Picker::Choose choose) {
-  placement::Picker picker(trace.nodes, std::move(choose));
+             Picker::Choose choose) {
+  Picker picker(trace.nodes, std::move(choose));
   std::uint64_t placed = 0;
   for (const placement::Request& pod : pods) {
     if (const auto place = picker.Find(pod)) {

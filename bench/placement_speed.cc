@@ -5,8 +5,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "bench/placement_picker.h"
 #include "bench/placement_trace.h"
-#include "placement/picker.h"
+#include "placement/policy.h"
 
 namespace cgpu::bench {
 namespace {
@@ -34,7 +35,7 @@ int Main() {
   }
   std::mt19937_64 random(42);
   const auto pods = Inflate(*trace, kPercent, random);
-  placement::Picker picker(trace->nodes, [&](const auto& node, const auto& request) {
+  Picker picker(trace->nodes, [&](const auto& node, const auto& request) {
     return fragmentation.Choose(node, request);
   });
   std::vector<double> took;

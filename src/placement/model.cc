@@ -9,10 +9,6 @@ std::uint64_t Less(std::uint64_t free, std::uint64_t taken) {
   return free == kPlenty ? kPlenty : free - taken;
 }
 
-std::uint64_t More(std::uint64_t free, std::uint64_t given) {
-  return free == kPlenty ? kPlenty : free + given;
-}
-
 }  // namespace
 
 bool HasModel(const Node& node, const Request& request) {
@@ -32,18 +28,6 @@ void Take(Node& node, const Request& request, const std::vector<std::uint32_t>& 
   node.host_memory_free = Less(node.host_memory_free, request.host_memory);
   for (const std::uint32_t index : gpus) {
     Take(node.gpus[index], request);
-  }
-}
-
-void GiveBack(Node& node, const Request& request, const std::vector<std::uint32_t>& gpus) {
-  node.cpu_free = More(node.cpu_free, request.cpu);
-  node.host_memory_free = More(node.host_memory_free, request.host_memory);
-  for (const std::uint32_t index : gpus) {
-    Gpu& gpu = node.gpus[index];
-    gpu.memory_used -= request.whole ? gpu.memory : request.memory;
-    gpu.compute_used -= request.whole ? kWholeCompute : request.compute;
-    gpu.slices -= request.slices;
-    gpu.whole = false;
   }
 }
 

@@ -64,9 +64,8 @@ struct Request {
 // Takes what `request` asks of one GPU, which it fits on.
 void Take(Gpu& gpu, const Request& request);
 
-// Takes what `request` asks of the GPUs with these indexes, which it fits on, and gives it back.
+// Takes what `request` asks of the GPUs with these indexes, which it fits on.
 void Take(Node& node, const Request& request, const std::vector<std::uint32_t>& gpus);
-void GiveBack(Node& node, const Request& request, const std::vector<std::uint32_t>& gpus);
 
 }  // namespace cgpu::placement
 

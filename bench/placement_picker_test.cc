@@ -1,4 +1,4 @@
-#include "placement/picker.h"
+#include "bench/placement_picker.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,15 @@
 #include "placement/fit.h"
 #include "placement/testing.h"
 
-namespace cgpu::placement {
+namespace cgpu::bench {
 namespace {
+
+using placement::Ask;
+using placement::AskWhole;
+using placement::ChooseBinpack;
+using placement::MakeNode;
+using placement::Node;
+using placement::Request;
 
 TEST(Picker, TakesTheFirstNameAmongEquals) {
   Picker picker({MakeNode("c", 15, {0}), MakeNode("a", 15, {0}), MakeNode("b", 15, {0})},
@@ -20,9 +27,31 @@ TEST(Picker, TakesTheFirstNameAmongEquals) {
   EXPECT_FALSE(Picker({}, ChooseBinpack).Find(Ask(1)));
 }
 
+TEST(Picker, GivesBackWhatAPodTook) {
+  Node node = MakeNode("a", 15, {0, 3});
+  node.cpu_free = 1500;
+  Picker picker({node}, ChooseBinpack);
+  Request two = Ask(4, 1, 30);
+  two.slices = 2;
+  two.cpu = 500;
+  two.host_memory = 100;
+  for (const Request& request : {AskWhole(), two}) {
+    const auto place = picker.Find(request);
+    ASSERT_TRUE(place);
+    picker.Take(*place, request);
+    EXPECT_NE(picker.nodes()[0].gpus, node.gpus);
+    EXPECT_EQ(picker.nodes()[0].cpu_free, 1500 - request.cpu);
+    picker.GiveBack(*place, request);
+    EXPECT_EQ(picker.nodes()[0].gpus, node.gpus);
+    EXPECT_EQ(picker.nodes()[0].cpu_free, 1500U);
+    EXPECT_EQ(picker.nodes()[0].host_memory_free, placement::kPlenty);
+  }
+}
+
 // After each of many random changes it finds what a look at every node finds.
 TEST(Picker, FindsWhatALookAtEveryNodeFinds) {
-  const Fragmentation fragmentation({{Ask(4), 0.6}, {Ask(8, 2), 0.3}, {AskWhole(), 0.1}});
+  const placement::Fragmentation fragmentation(
+      {{Ask(4), 0.6}, {Ask(8, 2), 0.3}, {AskWhole(), 0.1}});
   const Picker::Choose choose = [&](const Node& node, const Request& request) {
     return fragmentation.Choose(node, request);
   };
@@ -44,8 +73,8 @@ TEST(Picker, FindsWhatALookAtEveryNodeFinds) {
     std::pair<int, int> best(-1, 0);
     std::size_t at = 0;
     for (std::size_t i = 0; i < picker.nodes().size(); ++i) {
-      if (Judge(picker.nodes()[i], request).lack == Lack::kNothing) {
-        const Choice choice = choose(picker.nodes()[i], request);
+      if (placement::Judge(picker.nodes()[i], request).lack == placement::Lack::kNothing) {
+        const placement::Choice choice = choose(picker.nodes()[i], request);
         if (std::pair(choice.score, choice.tie) > best) {
           best = {choice.score, choice.tie};
           at = i;
@@ -76,4 +105,4 @@ TEST(Picker, FindsWhatALookAtEveryNodeFinds) {
 }
 
 }  // namespace
-}  // namespace cgpu::placement
+}  // namespace cgpu::bench

@@ -1,4 +1,4 @@
-#include "placement/picker.h"
+#include "bench/placement_picker.h"
 
 #include <algorithm>
 #include <set>
@@ -6,23 +6,31 @@
 
 #include "placement/fit.h"
 
-namespace cgpu::placement {
+namespace cgpu::bench {
+namespace {
 
-Picker::Picker(std::vector<Node> nodes, Choose choose)
+std::uint64_t More(std::uint64_t free, std::uint64_t given) {
+  return free == placement::kPlenty ? placement::kPlenty : free + given;
+}
+
+}  // namespace
+
+Picker::Picker(std::vector<placement::Node> nodes, Choose choose)
     : nodes_(std::move(nodes)), choose_(std::move(choose)) {
   std::sort(nodes_.begin(), nodes_.end(),
-            [](const Node& a, const Node& b) { return a.name < b.name; });
+            [](const placement::Node& a, const placement::Node& b) { return a.name < b.name; });
   while (leaves_ < nodes_.size()) {
     leaves_ *= 2;
   }
 }
 
-void Picker::Update(Scores& scores, std::size_t node, const Request& request) const {
+void Picker::Update(Scores& scores, std::size_t node, const placement::Request& request) const {
   std::size_t at = leaves_ + node;
   scores.tree[at] = -1;
-  if (Judge(nodes_[node], request).lack == Lack::kNothing) {
-    const Choice choice = choose_(nodes_[node], request);
-    scores.tree[at] = static_cast<std::int16_t>(choice.score * (kMaxScore + 1) + choice.tie);
+  if (placement::Judge(nodes_[node], request).lack == placement::Lack::kNothing) {
+    const placement::Choice choice = choose_(nodes_[node], request);
+    scores.tree[at] =
+        static_cast<std::int16_t>(choice.score * (placement::kMaxScore + 1) + choice.tie);
   }
   for (at /= 2; at != 0; at /= 2) {
     const auto higher = std::max(scores.tree[2 * at], scores.tree[2 * at + 1]);
@@ -33,7 +41,7 @@ void Picker::Update(Scores& scores, std::size_t node, const Request& request) co
   }
 }
 
-std::optional<Picker::Place> Picker::Find(const Request& request) {
+std::optional<Picker::Place> Picker::Find(const placement::Request& request) {
   const auto [found, is_new] =
       shapes_.try_emplace(Shape{request.gpus, request.memory, request.compute, request.slices,
                                 request.whole, request.cpu, request.host_memory, request.models});
@@ -64,14 +72,23 @@ std::optional<Picker::Place> Picker::Find(const Request& request) {
   return Place{node, choose_(nodes_[node], request).gpus};
 }
 
-void Picker::Take(const Place& place, const Request& request) {
+void Picker::Take(const Place& place, const placement::Request& request) {
   placement::Take(nodes_[place.node], request, place.gpus);
   changed_.push_back(static_cast<std::uint32_t>(place.node));
 }
 
-void Picker::GiveBack(const Place& place, const Request& request) {
-  placement::GiveBack(nodes_[place.node], request, place.gpus);
+void Picker::GiveBack(const Place& place, const placement::Request& request) {
+  placement::Node& node = nodes_[place.node];
+  node.cpu_free = More(node.cpu_free, request.cpu);
+  node.host_memory_free = More(node.host_memory_free, request.host_memory);
+  for (const std::uint32_t index : place.gpus) {
+    placement::Gpu& gpu = node.gpus[index];
+    gpu.memory_used -= request.whole ? gpu.memory : request.memory;
+    gpu.compute_used -= request.whole ? placement::kWholeCompute : request.compute;
+    gpu.slices -= request.slices;
+    gpu.whole = false;
+  }
   changed_.push_back(static_cast<std::uint32_t>(place.node));
 }
 
-}  // namespace cgpu::placement
+}  // namespace cgpu::bench
