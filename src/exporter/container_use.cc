@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace cgpu::exporter {
+
+UsedSeconds GpuSeconds::Of(const std::string& id) const {
+  const auto used = containers.find(id);
+  return used == containers.end() ? UsedSeconds{} : used->second;
+}
+
 ContainerUse::Owner ContainerUse::OwnerOf(std::uint32_t pid, const Whose& whose) {
   if (auto owner = whose(pid)) {
     known_[pid] = {std::move(*owner), true};

@@ -24,6 +24,9 @@ struct GpuSeconds {
   double counted = 0;      // time of the GPU that `busy` and its parts cover
   std::uint64_t gaps = 0;  // how often the driver's lists were read too late (Measuring::Use)
   std::map<std::string, UsedSeconds> containers;  // by id
+
+  // Returns what a container has used; 0 for one that has used nothing.
+  [[nodiscard]] UsedSeconds Of(const std::string& id) const;
 };
 
 class ContainerUse {

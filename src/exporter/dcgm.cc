@@ -46,11 +46,6 @@ Labels LabelsOf(const Snapshot& host, const GpuSample& gpu) {
           {"modelName", gpu.model},           {"Hostname", host.host_name}};
 }
 
-double BusyOf(const GpuSeconds& gpu, const std::string& id) {
-  const auto used = gpu.containers.find(id);
-  return used == gpu.containers.end() ? 0 : used->second.busy;
-}
-
 Series SeriesOf(const Snapshot& host, const GpuSample& gpu, const ContainerSample& container,
                 const GpuStatus& slice) {
   Series series{LabelsOf(host, gpu), {}, {}};
@@ -73,7 +68,7 @@ Series SeriesOf(const Snapshot& host, const GpuSample& gpu, const ContainerSampl
                           {"gpu", std::to_string(gpu.index)},
                           {"modelName", gpu.model}};
   series.figures = {
-      Percent(BusyOf(gpu.seconds, status.id), BusyOf(gpu.before, status.id), host.before_seconds),
+      Percent(gpu.seconds.Of(status.id).busy, gpu.before.Of(status.id).busy, host.before_seconds),
       Mib(slice.used_bytes),
       Mib(slice.limit_bytes - std::min(slice.limit_bytes, slice.used_bytes))};
   return series;
@@ -104,20 +99,13 @@ std::vector<Series> AllSeries(const Snapshot& host) {
   return all;
 }
 
+// Adds a figure of each series that has such labels.
 void AddFigure(const std::vector<Series>& all, const char* name, const char* help,
-               double Figures::* figure, Families& families) {
+               Labels Series::* labels, double Figures::* figure, Families& families) {
   families.Begin(Kind::kGauge, name, help);
   for (const Series& series : all) {
-    families.Add(series.labels, series.figures.*figure);
-  }
-}
-
-void AddCustomFigure(const std::vector<Series>& all, const char* name, const char* help,
-                     double Figures::* figure, Families& families) {
-  families.Begin(Kind::kGauge, name, help);
-  for (const Series& series : all) {
-    if (!series.custom_labels.empty()) {
-      families.Add(series.custom_labels, series.figures.*figure);
+    if (!(series.*labels).empty()) {
+      families.Add(series.*labels, series.figures.*figure);
     }
   }
 }
@@ -126,12 +114,12 @@ void AddCustomFigure(const std::vector<Series>& all, const char* name, const cha
 
 void AddDcgm(const Snapshot& host, Families& families) {
   const auto all = AllSeries(host);
-  AddFigure(all, "DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", &Figures::utilisation,
-            families);
-  AddFigure(all, "DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", &Figures::used,
-            families);
-  AddFigure(all, "DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", &Figures::free,
-            families);
+  AddFigure(all, "DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", &Series::labels,
+            &Figures::utilisation, families);
+  AddFigure(all, "DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", &Series::labels,
+            &Figures::used, families);
+  AddFigure(all, "DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", &Series::labels,
+            &Figures::free, families);
   families.Begin(Kind::kGauge, "DCGM_FI_DEV_XID_ERRORS",
                  "Value of the last XID error encountered.");
   for (const GpuSample& gpu : host.gpus) {
@@ -139,10 +127,10 @@ void AddDcgm(const Snapshot& host, Families& families) {
       families.Add(LabelsOf(host, gpu), *gpu.last_xid);
     }
   }
-  AddCustomFigure(all, "DCGM_CUSTOM_PROCESS_SM_UTIL",
-                  "Utilization of the GPU by a container (in %).", &Figures::utilisation, families);
-  AddCustomFigure(all, "DCGM_CUSTOM_PROCESS_MEM_USED",
-                  "Framebuffer memory used by a container (in MiB).", &Figures::used, families);
+  AddFigure(all, "DCGM_CUSTOM_PROCESS_SM_UTIL", "Utilization of the GPU by a container (in %).",
+            &Series::custom_labels, &Figures::utilisation, families);
+  AddFigure(all, "DCGM_CUSTOM_PROCESS_MEM_USED", "Framebuffer memory used by a container (in MiB).",
+            &Series::custom_labels, &Figures::used, families);
   families.Begin(Kind::kGauge, "DCGM_CUSTOM_ALLOCATE_MODE",
                  "How the GPUs of this host are given: none 0, exclusive 1, share 2.");
   families.Add({}, host.containers.empty() ? kNoMode : kShare);

@@ -158,14 +158,9 @@ std::vector<LabelledPlace> PlacesIn(const Snapshot& host) {
   for (const ContainerSample& container : host.containers) {
     const Labels labels = LabelsOf(container);
     for (const GpuStatus& slice : container.status.gpus) {
-      Place place{container, slice, std::nullopt, {}};
+      Place place{container, slice, std::nullopt, host.SecondsOf(container.status.id, slice.uuid)};
       if (const auto share = container.shares.find(slice.uuid); share != container.shares.end()) {
         place.share = share->second;
-      }
-      const auto gpu = std::ranges::find(host.gpus, slice.uuid, &GpuSample::uuid);
-      if (gpu != host.gpus.end()) {
-        const auto used = gpu->seconds.containers.find(container.status.id);
-        place.seconds = used == gpu->seconds.containers.end() ? UsedSeconds{} : used->second;
       }
       places.push_back({With(labels, "uuid", slice.uuid), place});
     }

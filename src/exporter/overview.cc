@@ -60,20 +60,10 @@ Json GpuJson(const GpuSample& gpu) {
           {"unmanaged_processes", gpu.memory ? Json(gpu.memory->unmanaged_processes) : Json()}};
 }
 
-UsedSeconds SecondsOf(const Snapshot& host, const std::string& uuid, const std::string& id) {
-  for (const GpuSample& gpu : host.gpus) {
-    const auto used = gpu.seconds.containers.find(id);
-    if (gpu.uuid == uuid && used != gpu.seconds.containers.end()) {
-      return used->second;
-    }
-  }
-  return {};
-}
-
 Json PlaceJson(const Snapshot& host, const ContainerSample& container, const GpuStatus& slice) {
   const auto share = container.shares.find(slice.uuid);
   const bool shared = share != container.shares.end();
-  const UsedSeconds seconds = SecondsOf(host, slice.uuid, container.status.id);
+  const UsedSeconds seconds = host.SecondsOf(container.status.id, slice.uuid);
   const bool answers = container.answers;
   return {{"uuid", SafeLabel(slice.uuid)},
           {"limit", slice.limit_bytes},

@@ -2,6 +2,7 @@
 #ifndef CGPU_EXPORTER_SNAPSHOT_H_
 #define CGPU_EXPORTER_SNAPSHOT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -61,6 +62,12 @@ struct Snapshot {
   double before_seconds = 0;  // ago; 0: there is nothing from before
   std::vector<GpuSample> gpus;
   std::vector<ContainerSample> containers;
+
+  // Returns what a container has used of a GPU; 0 where either is not known.
+  [[nodiscard]] UsedSeconds SecondsOf(const std::string& id, const std::string& uuid) const {
+    const auto gpu = std::ranges::find(gpus, uuid, &GpuSample::uuid);
+    return gpu == gpus.end() ? UsedSeconds{} : gpu->seconds.Of(id);
+  }
 };
 
 }  // namespace cgpu::exporter
