@@ -11,18 +11,9 @@ namespace {
 constexpr long kConnections = 256;  // at a time; the next ones wait
 constexpr int kLongestWaitMs = 1000;
 
-struct Cleanup {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
-struct CleanupMulti {
-  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
-};
-
 // One question and what has come of its answer.
 struct Question {
-  std::unique_ptr<CURL, Cleanup> curl;
+  std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl{nullptr, curl_easy_cleanup};
   std::string text;
   std::size_t most = 0;                // bytes
   std::size_t* left_of_all = nullptr;  // bytes
@@ -98,12 +89,14 @@ void PerformAll(CURLM* multi) {
 
 std::vector<Result<std::string>> AskExporters(const std::vector<Exporter>& exporters,
                                               const std::string& token, const AskLimits& limits) {
-  const std::unique_ptr<curl_slist, Cleanup> headers(
+  const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
       token.empty() ? nullptr
-                    : curl_slist_append(nullptr, ("Authorization: Bearer " + token).c_str()));
+                    : curl_slist_append(nullptr, ("Authorization: Bearer " + token).c_str()),
+      curl_slist_free_all);
   std::size_t left_of_all = limits.bytes_of_all_together;
   std::vector<Question> questions(exporters.size());
-  const std::unique_ptr<CURLM, CleanupMulti> multi(curl_multi_init());
+  const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi(curl_multi_init(),
+                                                                    curl_multi_cleanup);
   curl_multi_setopt(multi.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, kConnections);
   for (std::size_t i = 0; i < exporters.size(); ++i) {
     questions[i].most = limits.answer_bytes;

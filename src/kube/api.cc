@@ -22,15 +22,6 @@ constexpr int kLongestWaitMs = 60'000;
 constexpr std::size_t kMostIdle = 16;                        // handles
 constexpr std::size_t kMostAnswer = std::size_t{256} << 20;  // a list of a large cluster
 
-struct Cleanup {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
-struct CleanupMulti {
-  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
-};
-
 // Returns what a Status object says (apimachinery meta/v1/types.go), or the body.
 std::string MessageOf(const std::string& body) {
   const auto json = ParseJson(body);
@@ -144,7 +135,7 @@ Result<Access> FindAccess(const std::string& kubeconfig) {
 
 // A handle of curl's, with the connections that it has made.
 struct Api::Handle {
-  std::unique_ptr<CURL, Cleanup> curl{curl_easy_init()};
+  std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl{curl_easy_init(), curl_easy_cleanup};
 };
 
 Api::Api(Access access) : access_(std::move(access)) {}
@@ -211,7 +202,8 @@ struct Api::Request {
   // Makes the request, and breaks it off once `stop` is set.
   Result<long> PerformUntil(const std::string& path, const Stop& stop) {
     curl_easy_setopt(curl(), CURLOPT_HTTPHEADER, headers.get());
-    const std::unique_ptr<CURLM, CleanupMulti> multi(curl_multi_init());
+    const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi(curl_multi_init(),
+                                                                      curl_multi_cleanup);
     curl_multi_add_handle(multi.get(), curl());
     int running = 1;
     while (running != 0 && !stop.set()) {
@@ -246,7 +238,7 @@ struct Api::Request {
 
   const Api& api;
   std::unique_ptr<Handle> handle;
-  std::unique_ptr<curl_slist, Cleanup> headers;
+  std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers{nullptr, curl_slist_free_all};
   Sink sink;
 };
 
