@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/kubectl-inspect-cgpu/inspect.h"
 #include "base/child.h"
 #include "base/file.h"
 #include "cli/command_line.h"
-#include "kube/inspect.h"
 #include "version/version.h"
 
 namespace cgpu::kube {

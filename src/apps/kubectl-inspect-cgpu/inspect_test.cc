@@ -1,4 +1,4 @@
-#include "kube/inspect.h"
+#include "apps/kubectl-inspect-cgpu/inspect.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // Columns and words are those of Alibaba Cloud's tool ("Install and use ack-ai-installer and the
 // GPU inspection tool"), which say nothing of GPUs that are given as wholes. Here such a GPU is
 // allocated in full, and EXCLUSIVE has the indexes of GPUs that are given as wholes alone. Pure.
-#ifndef CGPU_KUBE_INSPECT_H_
-#define CGPU_KUBE_INSPECT_H_
+#ifndef CGPU_APPS_KUBECTL_INSPECT_CGPU_INSPECT_H_
+#define CGPU_APPS_KUBECTL_INSPECT_CGPU_INSPECT_H_
 
 #include <string>
 #include <string_view>
@@ -21,4 +21,4 @@ enum class InspectForm { kNodes, kDetails, kJson };
 
 }  // namespace cgpu::kube
 
-#endif  // CGPU_KUBE_INSPECT_H_
+#endif  // CGPU_APPS_KUBECTL_INSPECT_CGPU_INSPECT_H_

@@ -1,10 +1,12 @@
-#include "kube/inspect.h"
+#include "apps/kubectl-inspect-cgpu/inspect.h"
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
+#include "cli/text_table.h"
 #include "json/json.h"
 #include "kube/decision.h"
 #include "kube/gpus.h"
@@ -129,25 +131,8 @@ std::vector<NodeUse> Read(std::string_view nodes, std::string_view pods) {
   return uses;
 }
 
-// Returns the rows with columns of equal width, two spaces apart.
-std::string Align(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
+std::string Align(std::vector<Row> rows) {
+  return cli::TextTable{std::move(rows), 0, {}}.Text(0);
 }
 
 constexpr char kLine[] =
