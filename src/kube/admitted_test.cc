@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "kube/testing.h"
+
 namespace cgpu::kube {
 namespace {
 
@@ -29,7 +31,7 @@ class AdmittedTest : public ::testing::Test {
     return decision.ok() ? std::nullopt : std::optional(decision.error().code);
   }
 
-  Key key_ = *Key::Make();
+  Key key_ = MakeKey();
   Admitted admitted_{"n", {{"GPU-a", 16160, true}, {"GPU-b", 16160, true}}};
 };
 

@@ -17,37 +17,15 @@ using Json = nlohmann::json;
 constexpr std::size_t kSignature = 64;  // bytes; RFC 8032, 5.1
 constexpr int kVersion = 1;
 
-EVP_PKEY* Of(void* key) {
-  return static_cast<EVP_PKEY*>(key);
+using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
+using Context = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
+
+Bio BioOf(std::string_view text) {
+  return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
 }
-
-struct FreeBio {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using Bio = std::unique_ptr<BIO, FreeBio>;
-
-struct FreeContext {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-using Context = std::unique_ptr<EVP_MD_CTX, FreeContext>;
 
 const unsigned char* Bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-std::string TextOf(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return {data, static_cast<std::size_t>(size)};
-}
-
-Result<void*> Checked(EVP_PKEY* key) {
-  if (key == nullptr || EVP_PKEY_get_id(key) != EVP_PKEY_ED25519) {
-    EVP_PKEY_free(key);
-    return Error{Code::kInvalid, 0, "this is no key of Ed25519 in PEM",
-                 "make one: openssl genpkey -algorithm ed25519"};
-  }
-  return static_cast<void*>(key);
 }
 
 Result<std::uint32_t> Number(const Json& object, const char* name) {
@@ -143,53 +121,35 @@ placement::Request Decision::Takes() const {
   return takes;
 }
 
-void Key::Free::operator()(void* key) const {
-  EVP_PKEY_free(Of(key));
-}
-
-Result<Key> Key::Make() {
-  CGPU_ASSIGN_OR_RETURN(void* const key, Checked(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")));
-  return Key(key);
+Result<Key> Key::Check(EVP_PKEY* key) {
+  Pointer owned(key, EVP_PKEY_free);
+  if (key == nullptr || EVP_PKEY_get_id(key) != EVP_PKEY_ED25519) {
+    return Error{Code::kInvalid, 0, "this is no key of Ed25519 in PEM",
+                 "make one: openssl genpkey -algorithm ed25519"};
+  }
+  return Key(std::move(owned));
 }
 
 Result<Key> Key::ReadPrivate(std::string_view pem) {
-  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  CGPU_ASSIGN_OR_RETURN(void* const key,
-                        Checked(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr)));
-  return Key(key);
+  return Check(PEM_read_bio_PrivateKey(BioOf(pem).get(), nullptr, nullptr, nullptr));
 }
 
 Result<Key> Key::ReadPublic(std::string_view pem) {
-  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  EVP_PKEY* key = PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr);
+  EVP_PKEY* key = PEM_read_bio_PUBKEY(BioOf(pem).get(), nullptr, nullptr, nullptr);
   if (key == nullptr) {
-    const Bio again(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-    X509* const certificate = PEM_read_bio_X509(again.get(), nullptr, nullptr, nullptr);
+    X509* const certificate = PEM_read_bio_X509(BioOf(pem).get(), nullptr, nullptr, nullptr);
     key = certificate == nullptr ? nullptr : X509_get_pubkey(certificate);
     X509_free(certificate);
   }
-  CGPU_ASSIGN_OR_RETURN(void* const checked, Checked(key));
-  return Key(checked);
-}
-
-std::string Key::PrivatePem() const {
-  const Bio bio(BIO_new(BIO_s_mem()));
-  (void)PEM_write_bio_PrivateKey(bio.get(), Of(key_.get()), nullptr, nullptr, 0, nullptr, nullptr);
-  return TextOf(bio.get());
-}
-
-std::string Key::PublicPem() const {
-  const Bio bio(BIO_new(BIO_s_mem()));
-  (void)PEM_write_bio_PUBKEY(bio.get(), Of(key_.get()));
-  return TextOf(bio.get());
+  return Check(key);
 }
 
 std::string Key::Sign(std::string_view text) const {
-  const Context context(EVP_MD_CTX_new());
+  const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   std::string signature(kSignature, '\0');
   std::size_t size = signature.size();
   auto* const bytes = reinterpret_cast<unsigned char*>(signature.data());
-  if (EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, Of(key_.get())) != 1 ||
+  if (EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key_.get()) != 1 ||
       EVP_DigestSign(context.get(), bytes, &size, Bytes(text), text.size()) != 1) {
     return "";
   }
@@ -197,8 +157,8 @@ std::string Key::Sign(std::string_view text) const {
 }
 
 bool Key::Verify(std::string_view text, std::string_view signature) const {
-  const Context context(EVP_MD_CTX_new());
-  return EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, Of(key_.get())) == 1 &&
+  const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  return EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key_.get()) == 1 &&
          EVP_DigestVerify(context.get(), Bytes(signature), signature.size(), Bytes(text),
                           text.size()) == 1;
 }

@@ -9,11 +9,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "kube/pod.h"
 #include "placement/model.h"
+
+struct evp_pkey_st;  // EVP_PKEY of OpenSSL
 
 namespace cgpu::kube {
 
@@ -38,23 +41,20 @@ struct Decision {
 // A key of Ed25519. Signing needs the private one, checking the public one.
 class Key {
  public:
-  static Result<Key> Make();
   // Reads PEM text. kInvalid: it is no such key.
   static Result<Key> ReadPrivate(std::string_view pem);
   // Takes a certificate, too: Helm can make one, but no text of the public key alone. Only the key
   // in it counts, not its dates and names.
   static Result<Key> ReadPublic(std::string_view pem);
-  [[nodiscard]] std::string PrivatePem() const;
-  [[nodiscard]] std::string PublicPem() const;
   [[nodiscard]] std::string Sign(std::string_view text) const;
   [[nodiscard]] bool Verify(std::string_view text, std::string_view signature) const;
 
  private:
-  struct Free {
-    void operator()(void* key) const;
-  };
-  explicit Key(void* key) : key_(key) {}
-  std::unique_ptr<void, Free> key_;  // an EVP_PKEY
+  using Pointer = std::unique_ptr<evp_pkey_st, void (*)(evp_pkey_st*)>;
+  explicit Key(Pointer key) : key_(std::move(key)) {}
+  // Takes the key, which may be null, and frees it. kInvalid: it is no key of Ed25519.
+  static Result<Key> Check(evp_pkey_st* key);
+  Pointer key_;
 };
 
 // Returns the annotation: JSON, a space, the signature in base64.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kube/names.h"
+#include "kube/testing.h"
 
 namespace cgpu::kube {
 namespace {
@@ -17,7 +18,7 @@ constexpr Clock::time_point kNow{};
 class ExtenderTest : public ::testing::Test {
  protected:
   ExtenderTest()
-      : extender_(*Key::ReadPrivate(key_.PrivatePem()),
+      : extender_(*Key::ReadPrivate(pem_.whole),
                   [this](const std::string& name_space, const std::string& pod,
                          const std::string& binding) -> Result<> {
                     bound_.push_back(Json::parse(binding));
@@ -55,7 +56,7 @@ class ExtenderTest : public ::testing::Test {
     return Json::parse(extender_.BindPod(request.dump(), kNow))["Error"];
   }
 
-  Key key_ = *Key::Make();
+  const PemKey pem_ = MakePemKey();
   std::vector<Json> bound_;
   std::optional<Error> failure_;
   Extender extender_;
@@ -70,7 +71,8 @@ TEST_F(ExtenderTest, BindsAPodWithItsDecision) {
   EXPECT_EQ(bound_[0]["metadata"]["uid"], "1");
   EXPECT_EQ(bound_[0]["target"]["name"], "b");
   const auto decision =
-      DecodeDecision(bound_[0]["metadata"]["annotations"][kDecision].get<std::string>(), key_);
+      DecodeDecision(bound_[0]["metadata"]["annotations"][kDecision].get<std::string>(),
+                     *Key::ReadPublic(pem_.public_part));
   ASSERT_TRUE(decision.ok());
   EXPECT_EQ(decision->pod, "1");
   EXPECT_EQ(decision->node, "b");
@@ -136,7 +138,7 @@ TEST_F(ExtenderTest, StartsAnew) {
 }
 
 TEST_F(ExtenderTest, DecidesNothingBeforeItKnowsTheCluster) {
-  Extender fresh(*Key::Make(), [](const auto&, const auto&, const auto&) { return Result<>(); });
+  Extender fresh(MakeKey(), [](const auto&, const auto&, const auto&) { return Result<>(); });
   EXPECT_EQ(Json::parse(fresh.Filter(Question(Pod("1", "8"))))["Error"],
             "cgpu-scheduler does not know the cluster yet");
 }

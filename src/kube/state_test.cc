@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kube/testing.h"
+
 namespace cgpu::kube {
 namespace {
 
@@ -42,7 +44,7 @@ class ClusterStateTest : public ::testing::Test {
     return state_.UseOf(node)["GPU-" + node + gpu].memory;
   }
 
-  Key key_ = *Key::Make();
+  Key key_ = MakeKey();
   ClusterState state_;
 };
 
@@ -100,7 +102,7 @@ TEST_F(ClusterStateTest, BelievesNoForgedDecision) {
   // Signed by another; signed for another pod; for another node.
   PodAsk forged = MakePod("f", 8);
   forged.node = "a";
-  forged.decision = EncodeDecision(mine, *Key::Make());
+  forged.decision = EncodeDecision(mine, MakeKey());
   state_.SetPod(forged, key_);
   forged.decision = EncodeDecision(mine, key_);
   state_.SetPod(forged, key_);
@@ -131,7 +133,7 @@ TEST_F(ClusterStateTest, CountsWhatANodeHasLetIn) {
   state_.SetNode(node, key_);
   const PodAsk pod = MakePod("p", 8);
   const Decision decision = *state_.Assume(pod, "a", kNow);
-  node.admitted = {EncodeDecision(decision, key_), EncodeDecision(decision, *Key::Make()), ""};
+  node.admitted = {EncodeDecision(decision, key_), EncodeDecision(decision, MakeKey()), ""};
   state_.SetNode(node, key_);
   state_.SetPod(Bound(pod, decision), key_);
   // Deleted by force, while it runs on.

@@ -7,6 +7,7 @@
 #include "kube/decision.h"
 #include "kube/gpus.h"
 #include "kube/names.h"
+#include "kube/testing.h"
 
 namespace cgpu::kube {
 namespace {
@@ -35,7 +36,7 @@ Json Pod(const char* name, const char* memory, const std::vector<std::string>& g
         {"containers", {{{"name", "main"}, {"resources", {{"limits", {{kMemory, memory}}}}}}}}}},
       {"status", {{"phase", "Running"}}}};
   if (!gpus.empty()) {
-    pod["metadata"]["annotations"][kDecision] = EncodeDecision(decision, *Key::Make());
+    pod["metadata"]["annotations"][kDecision] = EncodeDecision(decision, MakeKey());
   }
   if (gpus.size() > 1) {
     pod["metadata"]["labels"][kCount] = std::to_string(gpus.size());
