@@ -77,7 +77,6 @@ TESTED_ELSEWHERE = {
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
     "src/runtime/": ("by tests/engines", "wrapper"),
-    "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
                   "agent call_steps confine_unsafe desk driver executor_unsafe "
                   "housekeeping interleave_unsafe mapping_calls "
