@@ -1,13 +1,10 @@
 # cgpu_precompile(TARGET HEADERS): the target's files find these headers compiled: PRECOMPILED, or
-# PRECOMPILED_TESTS. They include what they use all the same: with a sanitizer PRECOMPILED is left out,
-# so that a file of a library that lacks an include fails there.
+# PRECOMPILED_TESTS. They include what they use all the same: `make lint` reads them without, and finds
+# a library's file that lacks an include.
 set(PRECOMPILED <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <functional> <map>
     <memory> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector>)
 set(PRECOMPILED_TESTS ${PRECOMPILED} <gmock/gmock.h> <gtest/gtest.h>)
 function(cgpu_precompile target headers)
-  if(CGPU_SANITIZE AND headers STREQUAL "PRECOMPILED")
-    return()
-  endif()
   string(TOLOWER cgpu_${headers} owner)
   if(NOT TARGET ${owner})
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/empty.cc CONTENT "")
@@ -15,7 +12,7 @@ function(cgpu_precompile target headers)
     target_link_libraries(${owner} PRIVATE cgpu::options)
     if(headers STREQUAL "PRECOMPILED_TESTS")
       target_link_libraries(${owner} PRIVATE GTest::gmock GTest::gtest_main)
-      target_compile_options(${owner} PRIVATE ${CGPU_COLD})
+      target_compile_options(${owner} PRIVATE ${CGPU_TEST_FLAGS})
     endif()
     target_precompile_headers(${owner} PRIVATE ${${headers}})
   endif()
@@ -38,21 +35,28 @@ function(cgpu_add_library name)
   cgpu_precompile(cgpu_${name} PRECOMPILED)
 endfunction()
 
-# cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit". The target
-# unit_tests builds them all and nothing else. `make test` compiles them for the sanitizers alone:
-# whose programs take long to begin, so there all cases of a program run in one process.
+# cgpu_add_unit_test(NAME module [SANITIZED VARIABLE=VALUE] sources...): GoogleTest cases of one module,
+# label "unit". The target unit_tests builds them all and nothing else. `make test` compiles them for the
+# sanitizers alone: whose programs take long to begin, so there all cases of a program run in one
+# process. With SANITIZED the program goes through more inputs than there is time for with a sanitizer:
+# it runs there with this environment, and as a whole natively, label "unit-whole".
 add_custom_target(unit_tests)
 function(cgpu_add_unit_test name module)
-  add_executable(${name} EXCLUDE_FROM_ALL ${ARGN})
+  cmake_parse_arguments(ARG "" "SANITIZED" "" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   add_dependencies(unit_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
-  target_compile_options(${name} PRIVATE ${CGPU_COLD})
+  target_compile_options(${name} PRIVATE ${CGPU_TEST_FLAGS})
   target_link_libraries(${name} PRIVATE cgpu::${module} GTest::gmock GTest::gtest_main)
   cgpu_precompile(${name} PRECOMPILED_TESTS)
   if(CGPU_SANITIZE)
     add_test(NAME unit.${name} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 900)
+    set_tests_properties(unit.${name} PROPERTIES
+      LABELS unit TIMEOUT 900 ENVIRONMENT "${ARG_SANITIZED}")
+  elseif(ARG_SANITIZED)
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit-whole TIMEOUT 300)
   else()
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
   endif()
 endfunction()

@@ -18,10 +18,11 @@ else()
   add_compile_options(-fpch-preprocess)
 endif()
 
-# Flags of tests, and of code that no tenant's call, no time of a GPU, no metric and no question of a
-# scheduler passes through: a fourth less of the compiler's time is worth more than faster code, and
-# with sanitizers half of it.
-set(CGPU_COLD $<IF:$<CONFIG:RelWithDebInfo>,-O1,-O0>)
+# Flags of code that no tenant's call, no time of a GPU, no metric and no question of a scheduler passes
+# through: a fourth less of the compiler's time is worth more than faster code. So it is with tests,
+# and with sanitizers it is half of the time.
+set(CGPU_COLD $<$<CONFIG:RelWithDebInfo>:-O1>)
+set(CGPU_TEST_FLAGS $<IF:$<CONFIG:RelWithDebInfo>,-O1,-O0>)
 
 add_library(cgpu_options INTERFACE)
 add_library(cgpu::options ALIAS cgpu_options)
