@@ -493,8 +493,8 @@ def elsewhere(_, __):
     with t.Node("a10:1", "580") as other:
         one = Member(other, "thirty", "--compute", "30").feed()
         t.wait_for(lambda: one.slice_us() == 3000, "no slice: %s" % _groups(other))
-        share = of_card(other, one, total_ms=500)
-        t.check(share > 90, "it is taken off: %.1f %%" % share)
+        # A busy machine lets it idle at times. Taken off, it would have 30 at the most.
+        t.wait_for(lambda: of_card(other, one, total_ms=500) > 90, "it is taken off")
         one.stop()
         one.end()
 
