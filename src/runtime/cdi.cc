@@ -112,7 +112,7 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder) {
   }
   std::vector<std::string> files;
   for (const std::string& name : names.value_or({})) {
-    const std::filesystem::path path = folder + "/" + name;
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
     if (path.extension() == ".json" || path.extension() == ".yaml") {
       files.push_back(path);
     }
