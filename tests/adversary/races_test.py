@@ -3,6 +3,7 @@
   races_test.py CASE                once, without cgpu and with it
   races_test.py soak-KIND SECONDS   with it alone, counting tries: docs/reference/adversaries.md
 """
+import os
 import re
 import time
 
@@ -58,8 +59,8 @@ def _flip(what, tries, huge=2048):
 
 
 def flip_size():
-    """The size flips between 1 MiB and 2 GiB."""
-    _flip("size", 100_000)
+    """The size flips between 1 MiB and 2 GiB; a million tries, or CGPU_FLIP_TRIES."""
+    _flip("size", int(os.environ.get("CGPU_FLIP_TRIES", "1000000")))
 
 
 def flip_pointer():
