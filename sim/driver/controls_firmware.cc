@@ -155,6 +155,13 @@ NvStatus GiveEncoder(ControlCall& call) {
                                                                        : rm::NV_ERR_INVALID_STATE;
 }
 
+// Refused by the GA10x chips that were recorded, taken by a GH100 (H200, 580.159.04): its 4 bytes
+// were not recorded.
+NvStatus Answer9038(ControlCall& call) {
+  const Gpu& gpu = call.model.Gpus()[static_cast<std::size_t>(call.object.gpu)];
+  return gpu.model->chip == &kGh100 ? rm::NV_OK : rm::NV_ERR_NOT_SUPPORTED;
+}
+
 struct FirmwareEntry {
   rm::NvU32 cmd;
   ControlHandler handler;
@@ -171,7 +178,7 @@ constexpr FirmwareEntry kEntries[] = {
     {rm::GSS_LEGACY_9001, ClockDomains},
     {rm::GSS_LEGACY_9009, Answer9009},
     {rm::GSS_LEGACY_9037, LoadOfTheGpu},
-    {rm::GSS_LEGACY_9038, Refuse},
+    {rm::GSS_LEGACY_9038, Answer9038},
     {rm::GSS_LEGACY_9064, Answer9064},
     {rm::GSS_LEGACY_A001, AnswerA001},
     {rm::GSS_LEGACY_A026, MostClocks},

@@ -238,6 +238,17 @@ NvStatus RegisterVaSpace(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// third_party_p2p.c CliAddThirdPartyP2PVidmemInfo(): names memory of the client's.
+NvStatus RegisterVidmem(ControlCall& call) {
+  if (call.object.cls != rm::NV50_THIRD_PARTY_P2P) {
+    return rm::NV_ERR_NOT_SUPPORTED;
+  }
+  const Object* memory = DriverModel::FindObject(call.client, call.Get<rm::NvHandle>());
+  return memory != nullptr && memory->kind == ObjectKind::kMemory
+             ? rm::NV_OK
+             : rm::NV_ERR_INVALID_OBJECT_HANDLE;
+}
+
 constexpr ObjectKind kClient = ObjectKind::kClient;
 constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
 constexpr ControlEntry kEntries[] = {
@@ -252,6 +263,15 @@ constexpr ControlEntry kEntries[] = {
     {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, kClient, P2pCaps},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, kClient, P2pCapsMatrix},
     {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, ObjectKind::kOther, RegisterVaSpace},
+    {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, ObjectKind::kOther, RegisterVidmem},
+    {rm::NV503C_CTRL_CMD_UNREGISTER_VIDMEM, ObjectKind::kOther, Accept},
+    // Answered with success by an H200 with 580.159.04; what they answered was not recorded.
+    {rm::NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO, kSubdevice, Accept},
+    {rm::NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, kSubdevice, Accept},
+    {rm::NV2080_CTRL_CMD_GR_GET_SM_ISSUE_RATE_MODIFIER, kSubdevice, Accept},
+    {rm::NV2080_CTRL_CMD_TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO, kSubdevice, Accept},
+    {rm::NV90E6_CTRL_CMD_MASTER_GET_VIRTUAL_FUNCTION_ERROR_CONT_INTR_MASK, ObjectKind::kOther,
+     Accept},
 };
 
 }  // namespace

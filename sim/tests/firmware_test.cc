@@ -85,14 +85,23 @@ TEST_F(Firmware, ClocksStandWhereTheyAreRecorded) {
 
 TEST_F(Firmware, StatusesThatRealGpusAnswer) {
   Words<6> index{0x0A};
+  Words<1> word{};
   EXPECT_EQ(rm::NV_OK, Ask(rm::GSS_LEGACY_8546, index));
   index[0] = 4;
   EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, Ask(rm::GSS_LEGACY_8546, index));
-  for (const rm::NvU32 cmd : {rm::GSS_LEGACY_9038, rm::GSS_LEGACY_A0F2, rm::GSS_LEGACY_A63C}) {
+  EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, Ask(rm::GSS_LEGACY_9038, word));
+  for (const rm::NvU32 cmd : {rm::GSS_LEGACY_A0F2, rm::GSS_LEGACY_A63C}) {
     EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, Ask(cmd, index)) << std::hex << cmd;
   }
   constexpr rm::NvU32 kUnknown = 0x2080BFF0;
   EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, Ask(kUnknown, index));
+}
+
+TEST_F(Firmware, AHopperTakesWhatItIsOnRecordToTake) {
+  const auto hopper = MakeDriver("h200");
+  Process program{*hopper, 100};
+  rm::NvU32 word = 0;
+  EXPECT_EQ(rm::NV_OK, program.Control(program.subdevice, rm::GSS_LEGACY_9038, word));
 }
 
 TEST_F(Firmware, AnotherSizeThanRecordedIsRefused) {

@@ -102,7 +102,6 @@ TEST_F(BoundaryTest, RefusesOtherGpusForeignClientsAndUnknownThings) {
             rm::NV_ERR_INVALID_OBJECT_HANDLE);
   std::array<std::uint32_t, 64> zeros{};
   const std::uint64_t params = memory_.Lend(zeros);
-  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA, params), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL, params), rm::NV_ERR_INVALID_CLASS);
   EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_USER), rm::NV_ERR_INVALID_ARGUMENT);
   rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};

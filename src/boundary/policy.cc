@@ -46,9 +46,9 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::NV50_THIRD_PARTY_P2P, ClassEffect::kPlain},
     // A duplicate in a client of the driver's own keeps its memory (semaphore_surface.c).
     {rm::NV_SEMAPHORE_SURFACE, ClassEffect::kHostMemory},
-    // A page with the whole GPU's sizes and its processes (class/cl00de.h).
-    {rm::RM_USER_SHARED_DATA, ClassEffect::kUnsupported,
-     "shows the whole card's figures and its processes"},
+    // A page of the driver's with figures of the whole GPU (class/cl00de.h). On Hopper cuInit fails
+    // without it (docs/hardware/h200-580.159.04.md). SECURITY.md says what a tenant reads there.
+    {rm::RM_USER_SHARED_DATA, ClassEffect::kSharedPage},
     // Need a fabric manager, and keep objects that are attached to them.
     {rm::NV_MEMORY_FABRIC, ClassEffect::kUnsupported, kWhyFabric},
     {rm::NV_MEMORY_MULTICAST_FABRIC, ClassEffect::kUnsupported, kWhyMulticast},
@@ -146,8 +146,9 @@ const ClassRule* FindClassRule(std::uint32_t cls) {
 
 std::string_view EffectName(ClassEffect effect) {
   constexpr std::string_view kNames[] = {
-      "plain",         "device",   "vidmem",      "channel-group", "channel",     "debugger",
-      "address-space", "interval", "host-memory", "video-engine",  "unsupported", "refuse"};
+      "plain",       "device",        "vidmem",   "channel-group", "channel",
+      "debugger",    "address-space", "interval", "host-memory",   "video-engine",
+      "shared-page", "unsupported",   "refuse"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(ClassEffect::kRefuse) + 1);
   return kNames[static_cast<std::size_t>(effect)];
 }
@@ -167,6 +168,8 @@ std::string_view WhyClass(std::uint32_t cls) {
       return "takes no card memory";
     case ClassEffect::kVideoEngine:
       return "takes no card memory; nobody has an engine for himself";
+    case ClassEffect::kSharedPage:
+      return "a page to read: the driver is not asked to poll for it, and nothing may write to it";
     case ClassEffect::kDevice:
       return "chooses a card: only a granted one";
     case ClassEffect::kHostMemory:
@@ -209,6 +212,10 @@ bool IsClientClass(std::uint32_t cls) {
 
 bool IsRangeClass(std::uint32_t cls) {
   return cls == rm::NV01_MEMORY_VIRTUAL || cls == rm::NV50_MEMORY_VIRTUAL;
+}
+
+bool IsSharedMemory(std::uint32_t cls) {
+  return cls == rm::RM_USER_SHARED_DATA || cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED;
 }
 
 bool IsDriverChosenClient(std::uint32_t handle) {

@@ -22,8 +22,9 @@ enum class ClassEffect {
   kInterval,      // a VA range, with page tables of its own
   kHostMemory,    // keeps the memory it names alive, which is on no GPU
   kVideoEngine,   // executed without its flag that keeps others off the engine
-  kUnsupported,   // refused as by a GPU that does not have it: programs know what to do then
-  kRefuse,        // programs are known to ask for it; refused
+  kSharedPage,  // RM_USER_SHARED_DATA: executed without the figures that it asks the driver to poll
+  kUnsupported,  // refused as by a GPU that does not have it: programs know what to do then
+  kRefuse,       // programs are known to ask for it; refused
 };
 
 struct ClassRule {
@@ -97,6 +98,11 @@ struct ControlRule {
 
 // Returns true for classes of GPU addresses that NV_ESC_RM_MAP_MEMORY_DMA maps memory into.
 [[nodiscard]] bool IsRangeClass(std::uint32_t cls);
+
+// Returns true for memory that every tenant of a GPU shares: RM_USER_SHARED_DATA, which a tenant
+// may only read, and NV01_MEMORY_LOCAL_PRIVILEGED, a window onto registers. No call may name such
+// an object where the driver or the GPU would write to it, or would give others a way to it.
+[[nodiscard]] bool IsSharedMemory(std::uint32_t cls);
 
 // Returns true if the driver chooses client handles like this one (rs_server.c
 // CLIENT_ENCODEHANDLE).

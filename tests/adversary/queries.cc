@@ -364,28 +364,41 @@ int Usage(const std::vector<std::string>& args) {
   return 0;
 }
 
-// The page that the driver shows to everybody.
+// Asks the driver for a view of its page and maps it with `protection`.
+void* MapPage(const Client& client, std::uint32_t page, std::size_t size, std::uint32_t access,
+              int protection) {
+  rm::nv_ioctl_nvos33_parameters_with_fd map{};
+  map.params.hClient = client.root;
+  map.params.hDevice = Client::kSubdevice;
+  map.params.hMemory = page;
+  map.params.length = size;
+  map.params.flags = access;
+  map.fd = OpenControl();
+  const int error = Plainly(client.ctl, rm::NV_ESC_RM_MAP_MEMORY, &map, sizeof(map));
+  return error != 0 || map.params.status != rm::NV_OK
+             ? MAP_FAILED
+             : mmap(nullptr, size, protection, MAP_SHARED, map.fd, 0);
+}
+
+// The page that the driver shows to everybody: what it says, whether the driver polls for it, and
+// whether it can be written to.
 void SharedPage(Client& client) {
-  rm::NV00DE_ALLOC_PARAMETERS params{};
+  rm::NV00DE_ALLOC_PARAMETERS params{~0ULL};
   const std::uint32_t page = client.next++;
   std::uint32_t status =
       client.Alloc(Client::kSubdevice, page, rm::RM_USER_SHARED_DATA, &params, sizeof(params));
   constexpr std::size_t kSize = 4096;
   constexpr std::size_t kTotal = 16;  // 550, class/cl00de.h: bytes, what is free follows
-  rm::nv_ioctl_nvos33_parameters_with_fd map{};
-  map.params.hClient = client.root;
-  map.params.hDevice = Client::kSubdevice;
-  map.params.hMemory = page;
-  map.params.length = kSize;
-  map.fd = OpenControl();
-  void* at = MAP_FAILED;
-  if (status == rm::NV_OK) {
-    const int error = Plainly(client.ctl, rm::NV_ESC_RM_MAP_MEMORY, &map, sizeof(map));
-    status = error != 0 ? kNoAnswer : map.params.status;
-    at = mmap(nullptr, kSize, PROT_READ, MAP_SHARED, map.fd, 0);
-  }
+  constexpr std::uint32_t kReadWrite = 0;
+  void* at = MapPage(client, page, kSize, kReadWrite, PROT_READ | PROT_WRITE);
+  Say("writable %d", at != MAP_FAILED ? 1 : 0);
+  const std::uint32_t polls =
+      client.Control(page, rm::NV00DE_CTRL_CMD_REQUEST_DATA_POLL, &params, sizeof(params));
+  Say("polls 0x%x", polls);
+  at = MapPage(client, page, kSize, rm::NVOS33_FLAGS_ACCESS_READ_ONLY, PROT_READ);
+  status = status == rm::NV_OK && at == MAP_FAILED ? kNoAnswer : status;
   std::uint64_t figures[2] = {};
-  if (status == rm::NV_OK && at != MAP_FAILED) {
+  if (status == rm::NV_OK) {
     std::memcpy(figures, static_cast<const char*>(at) + kTotal, sizeof(figures));
   }
   Say("page 0x%x total %llu free %llu", status, static_cast<unsigned long long>(figures[0]),

@@ -11,7 +11,7 @@ import replay
 
 # Part of a GPU's memory: enough for all the programs, of what is divided by memory too (NVENC's
 # sessions).
-SLICE_MIB = {"t4": 12288, "a10": 16384}
+SLICE_MIB = {"t4": 12288, "a10": 16384, "h200": 20480}
 
 # Answers that differ from those of the GPU on record, and why they end no program.
 # The GPUs on record have no error correction; the simulated ones have it, as their data sheets say.
@@ -23,8 +23,9 @@ WITHOUT_CGPU = WITH_ECC | {
 IN_A_SLICE = WITH_ECC | {
     # Memory of the machine that the GPU has for its own: no GPU here. gVisor refuses it too.
     "NV_ESC_NUMA_INFO": (22, None),
-    # Counts of the whole GPU.
-    "RM_USER_SHARED_DATA": (0, 0x56),
+    # Not in the mode in which processes share an address space, which the shim sets. CUDA goes on
+    # without (580-h200/pytorch-in-a-slice.txt).
+    "UVM_MM_INITIALIZE": (0, 0x10006),
     # A display. Refused in a guest, Vulkan and EGL went on without one.
     "GF100_DISP_SW": (0, 0x22),
 }

@@ -1,9 +1,11 @@
 // RM_ALLOC: makes a client, or an object of a class below another object.
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
@@ -188,7 +190,7 @@ Decision DecideHostMemory(Container& container, Call& call, Decision decision,
   const bool mapper = call.command == rm::NV_MEMORY_MAPPER;
   for (const std::uint32_t handle : MemoryOf(call.command, params != nullptr ? *params : Bytes{})) {
     const auto memory = container.ledger.Find(decision.client, handle);
-    if (handle != 0 && (!memory || memory->holders != 0)) {
+    if (handle != 0 && (!memory || memory->holders != 0 || IsSharedMemory(memory->cls))) {
       return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                               ClassName(call.command) + " on a card");
     }
@@ -202,6 +204,50 @@ Decision DecideHostMemory(Container& container, Call& call, Decision decision,
   const bool few = mapper || call.command == rm::NVENC_SW_SESSION;
   return Reserve(container, call, std::move(decision),
                  few ? ledger::Kind::kDebugger : ledger::Kind::kOther, 0);
+}
+
+// Returns the memory, or the context DMAs, that the driver or the GPU writes to for an object of
+// this class. 0: none.
+std::vector<std::uint32_t> WrittenBy(const Call& call, rm::Branch branch, const Bytes& params) {
+  if (call.command == rm::NV01_CONTEXT_DMA) {
+    return {Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(params).hMemory};
+  }
+  const ClassEffect effect = FindClassRule(call.command)->effect;
+  if (effect == ClassEffect::kChannelGroup) {
+    // Used by its channels that name none (kernel_channel.c).
+    const auto group = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(params);
+    return {group.hObjectError, group.hObjectEccError};
+  }
+  if (effect == ClassEffect::kChannel) {
+    const auto kept = rm::KeptByChannel(branch, params);
+    return {kept.begin(), kept.end()};
+  }
+  return {};
+}
+
+// Returns true if the driver or the GPU would write to memory that all tenants share.
+bool WritesToShared(const Container& container, const Call& call, ledger::ClientRef client,
+                    const Bytes* params) {
+  return params != nullptr && std::ranges::any_of(WrittenBy(call, container.abi.branch, *params),
+                                                  [&](std::uint32_t handle) {
+                                                    const auto memory =
+                                                        container.ledger.Find(client, handle);
+                                                    return memory && IsSharedMemory(memory->cls);
+                                                  });
+}
+
+// Makes the driver's page without the figures that the driver would poll for it
+// (gpu_user_shared_data.c): they are of the whole GPU. The mask has 8 bytes, or 4.
+Decision DecideSharedPage(Container& container, Call& call, Decision decision) {
+  decision = Reserve(container, call, std::move(decision), ledger::Kind::kOther, 0);
+  if (AllocParameters(call) != nullptr && decision.action == Decision::Action::kExecute) {
+    Bytes& mask = call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      decision.given_flags |= std::to_integer<std::uint64_t>(mask[i]) << (8 * i);
+    }
+    std::ranges::fill(mask, std::byte{0});
+  }
+  return decision;
 }
 
 // Returns the GPU engine of a channel group, or of a channel that gets a group of its own. No
@@ -271,15 +317,13 @@ void AddDependencies(Container& container, const Call& call, ledger::ClientRef c
   if (effect == ClassEffect::kChannelGroup) {
     const auto group = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params);
     depends_on(group.hVASpace);
-    keeps(group.hObjectError);  // used by its channels that name none (kernel_channel.c)
-    keeps(group.hObjectEccError);
   } else if (effect == ClassEffect::kChannel) {
     const rm::ChannelParams channel = rm::ReadChannelParams(container.abi.branch, *params);
     depends_on(channel.hVASpace);
     depends_on(channel.hContextShare);
-    for (const std::uint32_t kept : rm::KeptByChannel(container.abi.branch, *params)) {
-      keeps(kept);
-    }
+  }
+  for (const std::uint32_t kept : WrittenBy(call, container.abi.branch, *params)) {
+    keeps(kept);
   }
 }
 
@@ -356,7 +400,13 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
     return container.Answer(call, NoSuchClient(call), Reason::kInvalid,
                             ClassName(call.command) + " with a foreign client");
   }
+  if (WritesToShared(container, call, decision.client, params)) {
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kNotAllowed,
+                            ClassName(call.command) + " that writes to the driver's page");
+  }
   switch (rule->effect) {
+    case ClassEffect::kSharedPage:
+      return DecideSharedPage(container, call, std::move(decision));
     case ClassEffect::kPlain:
       return Reserve(container, call, std::move(decision), ledger::Kind::kOther, 0);
     case ClassEffect::kVideoEngine:
@@ -397,14 +447,19 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
   return container.Fail(EINVAL, Reason::kNotAllowed, ClassName(call.command));
 }
 
-// Restores the fields that DecideDevice() and DecideVideoEngine() changed.
+// Restores the fields that DecideDevice(), DecideVideoEngine() and DecideSharedPage() changed.
 void SettleAlloc(Container& /*container*/, Call& call, const Decision& decision,
                  const Outcome& /*outcome*/) {
   if (decision.own_share) {
     Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},
           offsetof(rm::NV0080_ALLOC_PARAMETERS, hClientShare));
   }
-  if (decision.given_flags != 0) {
+  if (decision.given_flags != 0 && call.command == rm::RM_USER_SHARED_DATA) {
+    Bytes& mask = call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      mask[i] = static_cast<std::byte>(decision.given_flags >> (8 * i));
+    }
+  } else if (decision.given_flags != 0) {
     Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes,
           static_cast<std::uint32_t>(decision.given_flags), rm::kProhibitMultipleInstances);
   }

@@ -277,6 +277,15 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             ControlName(call.command) + " on an unknown object");
   }
+  // A page that all tenants read takes no command, and is given to no other card (ctrl503c.h:
+  // hMemory).
+  const auto named =
+      call.command == rm::NV503C_CTRL_CMD_REGISTER_VIDMEM && !call.nested.empty()
+          ? container.ledger.Find(decision.client, Load<std::uint32_t>(call.nested[0].bytes))
+          : std::nullopt;
+  if (IsSharedMemory(object->cls) || (named && IsSharedMemory(named->cls))) {
+    return RefuseControl(container, call, rm::NV_ERR_NOT_SUPPORTED);
+  }
   decision.gpu = object->gpu;
   if (head.paramsSize == 0) {
     call.nested.emplace_back();  // so that there always is one; no pointer leads to it

@@ -3,7 +3,9 @@
 
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
+#include "boundary/names.h"
 #include "boundary/objects.h"
+#include "boundary/policy.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
@@ -39,6 +41,10 @@ Decision DecideDup(Container& container, Call& call, Decision decision) {
   if (!parent || !object) {
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "RM_DUP_OBJECT of an unknown object");
+  }
+  if (IsSharedMemory(object->cls)) {
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                            "RM_DUP_OBJECT of " + ClassName(object->cls));
   }
   decision.object = parent->ref;
   auto reservation = container.ledger.ReserveDup(source->ref, object->ref);

@@ -139,9 +139,9 @@ Decision DecideAllocContextDma(Container& container, Call& call, Decision decisi
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "RM_ALLOC_CONTEXT_DMA2 of unknown memory");
   }
-  if (IsRangeClass(memory->cls)) {
+  if (IsRangeClass(memory->cls) || IsSharedMemory(memory->cls)) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
-                            "RM_ALLOC_CONTEXT_DMA2 of virtual memory");
+                            "RM_ALLOC_CONTEXT_DMA2 of " + ClassName(memory->cls));
   }
   decision.object = {memory->parent, 0};
   call.object = memory->parent;

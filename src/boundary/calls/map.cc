@@ -5,6 +5,7 @@
 
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
+#include "boundary/policy.h"
 #include "boundary/quotas.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
@@ -32,6 +33,12 @@ Decision DecideMapMemory(Container& container, Call& call, Decision decision) {
   if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
     return container.Answer(call, rm::NV_ERR_PROTECTION_FAULT, Reason::kNotAllowed,
                             "MAP_MEMORY of registers");
+  }
+  // The driver keeps the page read-only as well (osapi.c, bReadOnlyMem).
+  if (IsSharedMemory(memory->cls) &&
+      rm::NVOS33_FLAGS_ACCESS.Get(map.flags) != rm::NVOS33_FLAGS_ACCESS_READ_ONLY) {
+    return container.Answer(call, rm::NV_ERR_PROTECTION_FAULT, Reason::kNotAllowed,
+                            "MAP_MEMORY of the driver's page to write to it");
   }
   const std::uint64_t bytes =
       memory->page_bytes == 0 ? 0 : Bar1Bytes(map.offset, map.length, memory->page_bytes);

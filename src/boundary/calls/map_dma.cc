@@ -64,9 +64,9 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "MAP_MEMORY_DMA of an unknown object");
   }
-  if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
+  if (IsSharedMemory(memory->cls)) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
-                            "MAP_MEMORY_DMA of registers");
+                            "MAP_MEMORY_DMA of registers, or of the driver's page");
   }
   DmaTracker* const tracker = FindDmaTracker(container, decision.client);
   if (tracker == nullptr || !range->gpu || device->gpu != range->gpu || !IsRangeClass(range->cls)) {

@@ -4,6 +4,7 @@
 
 #include "boundary/calls/control_handler.h"
 #include "boundary/names.h"
+#include "boundary/policy.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
@@ -39,7 +40,7 @@ bool OwnPeers(const Container& container, std::uint32_t command, const Bytes& pa
 
 bool IsOwnHostMemory(const Container& container, ledger::ClientRef client, std::uint32_t handle) {
   const auto memory = container.ledger.Find(client, handle);
-  return memory && memory->holders == 0;
+  return memory && memory->holders == 0 && !IsSharedMemory(memory->cls);
 }
 
 }  // namespace

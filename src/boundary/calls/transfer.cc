@@ -8,6 +8,7 @@
 #include "boundary/calls/handler.h"
 #include "boundary/names.h"
 #include "boundary/objects.h"
+#include "boundary/policy.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
@@ -34,7 +35,7 @@ Decision DecideExportMany(Container& container, Call& call, Decision decision) {
     transfer.place = request.index + i;
     if (request.objects[i] != 0) {
       const auto object = container.ledger.Find(decision.client, request.objects[i]);
-      if (!object) {
+      if (!object || IsSharedMemory(object->cls)) {
         return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                                 "export of an unknown object");
       }
@@ -141,7 +142,7 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
       return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid,
                               "export of no object");
     }
-    if (!object) {
+    if (!object || IsSharedMemory(object->cls)) {
       return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                               "export of an unknown object");
     }

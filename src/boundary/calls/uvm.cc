@@ -256,7 +256,7 @@ Decision DecideMapExternal(Container& container, Call& call, Decision decision, 
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
   }
   const auto memory = container.ledger.Find(decision.client, call.object);
-  if (!memory || memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
+  if (!memory || IsSharedMemory(memory->cls)) {
     return AnswerUvm(container, call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid);
   }
   const auto gpus = GpusOfAttributes(container, call, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD),

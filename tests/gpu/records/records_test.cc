@@ -86,7 +86,7 @@ void CheckControl(const Branches& branches, const Recorded& call) {
 
 // Those that are refused on purpose, and without which programs go on.
 bool RefusedOnPurpose(std::string_view name) {
-  return name == "RM_USER_SHARED_DATA" || name == "GF100_DISP_SW";
+  return name == "GF100_DISP_SW";
 }
 
 void CheckClass(const Branches& branches, const Recorded& call) {
