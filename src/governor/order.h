@@ -58,7 +58,8 @@ inline constexpr std::uint64_t kMostTurnUs = 1'000'000;
 }
 
 // Time that the GPU needs to go from one channel group to another; nothing runs meanwhile.
-// Measured: 44 MB of context at 1.1 TB/s.
+// Estimated: 44 MB of context at 1.1 TB/s. An H200 takes 140 to 160 us
+// (docs/hardware/h200-580.159.04.md): there, short slices lose more than planned.
 inline constexpr std::uint64_t kSwitchUs = 40;
 // Shortest time slice: a container has little but switches of a shorter one.
 inline constexpr std::uint64_t kLeastTurnUs = 50;
