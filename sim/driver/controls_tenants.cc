@@ -238,15 +238,20 @@ NvStatus RegisterVaSpace(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// third_party_p2p.c CliAddThirdPartyP2PVidmemInfo(): names memory of the client's.
+// third_party_p2p.c thirdpartyp2pCtrlCmdRegisterVidmem_IMPL(): names memory of the client's on a
+// GPU. It keeps an entry for each, which goes with the memory; there is none here.
 NvStatus RegisterVidmem(ControlCall& call) {
   if (call.object.cls != rm::NV50_THIRD_PARTY_P2P) {
     return rm::NV_ERR_NOT_SUPPORTED;
   }
   const Object* memory = DriverModel::FindObject(call.client, call.Get<rm::NvHandle>());
-  return memory != nullptr && memory->kind == ObjectKind::kMemory
-             ? rm::NV_OK
-             : rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  if (memory == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (memory->kind != ObjectKind::kMemory) {
+    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  return memory->block != nullptr && memory->block->gpu >= 0 ? rm::NV_OK : rm::NV_ERR_NOT_SUPPORTED;
 }
 
 constexpr ObjectKind kClient = ObjectKind::kClient;

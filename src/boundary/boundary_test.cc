@@ -55,14 +55,7 @@ TEST_F(BoundaryTest, ADriverErrorChargesNothing) {
   MakeSubdevice();
   rm::NV_MEMORY_ALLOCATION_PARAMS params{};
   params.size = kMib;
-  rm::NVOS21_PARAMETERS alloc{};
-  alloc.hRoot = kClient;
-  alloc.hObjectParent = kDevice;
-  alloc.hObjectNew = 0x20;
-  alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
-  alloc.pAllocParms = memory_.Lend(params);
-  Call call;
-  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+  Call call = CopyAlloc(kDevice, 0x20, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
   Decision decision = boundary_->Decide(call);
   SetStatus(call, rm::NV_ERR_INVALID_ARGUMENT);
   EXPECT_FALSE(boundary_->Account(call, decision, 0).has_value());
@@ -73,14 +66,7 @@ TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
   MakeSubdevice();
   rm::NV_MEMORY_ALLOCATION_PARAMS params{};
   params.size = 1024 * kMib;
-  rm::NVOS21_PARAMETERS alloc{};
-  alloc.hRoot = kClient;
-  alloc.hObjectParent = kDevice;
-  alloc.hObjectNew = 0x20;
-  alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
-  alloc.pAllocParms = memory_.Lend(params);
-  Call call;
-  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+  Call call = CopyAlloc(kDevice, 0x20, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
   Decision decision = boundary_->Decide(call);
   SetStatus(call, rm::NV_OK);
   params.size = 1026 * kMib;  // the driver rounded differently

@@ -48,6 +48,16 @@ IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags, std::ui
 
 }  // namespace
 
+bool IsOwnHostMemory(const Container& container, ledger::ClientRef client, std::uint32_t handle) {
+  const auto memory = container.ledger.Find(client, handle);
+  return memory && memory->holders == 0 && !IsSharedMemory(memory->cls);
+}
+
+bool NamesSharedMemory(const Container& container, ledger::ClientRef client, std::uint32_t handle) {
+  const auto memory = container.ledger.Find(client, handle);
+  return memory && IsSharedMemory(memory->cls);
+}
+
 Decision Reserve(Container& container, Call& call, Decision decision, ledger::Kind kind,
                  std::uint64_t bytes) {
   decision.gpu = container.ledger.GpuOf(decision.client, call.object);

@@ -19,6 +19,14 @@ namespace cgpu::boundary {
 [[nodiscard]] Decision ReserveInterval(Container& container, Call& call, Decision decision,
                                        std::uint64_t size, std::uint32_t flags, std::uint32_t attr);
 
+// Returns true if `handle` is memory of the client's that lies on no GPU and that it shares with
+// nobody outside of the container.
+[[nodiscard]] bool IsOwnHostMemory(const Container& container, ledger::ClientRef client,
+                                   std::uint32_t handle);
+// Returns true if `handle` is memory that all tenants share (policy.h, IsSharedMemory()).
+[[nodiscard]] bool NamesSharedMemory(const Container& container, ledger::ClientRef client,
+                                     std::uint32_t handle);
+
 // An object that the driver has just made.
 struct Made {
   std::uint32_t handle = 0;

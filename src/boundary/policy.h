@@ -53,6 +53,7 @@ enum class ControlEffect {
   kOwn,
   kLedger,           // answered with what the ledger knows, not executed (calls/processes.cc)
   kSmErrors,         // answered with "no error"; the channel at `argument` is the container's, or 0
+  kMemory,           // names memory at `argument`: none that all tenants share
   kOwnMemory,        // names memory at `argument`: none, or host memory that is the container's
   kBusInfo,          // a list of indices: none that resets what it reports
   kTakeEncoder,      // takes one of the GPU's encoder sessions

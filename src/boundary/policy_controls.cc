@@ -251,7 +251,8 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::NV00FD_CTRL_CMD_DETACH_MEM, kWhyMulticast),
     // Takes any number, and no command that programs use takes it back (third_party_p2p.c).
     {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, Effect::kEntry},
-    {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, Effect::kPass},
+    // The driver itself takes no memory but the GPU's (third_party_p2p.c).
+    {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, Effect::kMemory, 0},  // hMemory
     {rm::NV503C_CTRL_CMD_UNREGISTER_VIDMEM, Effect::kPass},
     {rm::NV906F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
     Refuse(rm::NV906F_CTRL_CMD_RESET_CHANNEL, "resets the engine that its parameters name"),
@@ -349,11 +350,11 @@ const ControlRule* FindControlRule(std::uint32_t command) {
 
 std::string_view EffectName(ControlEffect effect) {
   constexpr std::string_view kNames[] = {
-      "pass",     "view",         "swallow",      "empty",    "gpu-id",     "gpu-ids",
-      "peers",    "client",       "policy",       "export",   "import",     "exports",
-      "imports",  "exported",     "own",          "ledger",   "sm-errors",  "own-memory",
-      "bus-info", "take-encoder", "give-encoder", "channels", "preemption", "readings",
-      "entry",    "refuse"};
+      "pass",       "view",     "swallow",      "empty",        "gpu-id",    "gpu-ids",
+      "peers",      "client",   "policy",       "export",       "import",    "exports",
+      "imports",    "exported", "own",          "ledger",       "sm-errors", "memory",
+      "own-memory", "bus-info", "take-encoder", "give-encoder", "channels",  "preemption",
+      "readings",   "entry",    "refuse"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(ControlEffect::kRefuse) + 1);
   return kNames[static_cast<std::size_t>(effect)];
 }
@@ -385,6 +386,8 @@ std::string_view WhyEffect(ControlEffect effect) {
       return "of the container's own processes; the driver would look at all clients of the node";
     case ControlEffect::kSmErrors:
       return "of the context that is on the card, whosever it is: no error is told, none cleared";
+    case ControlEffect::kMemory:
+      return "names memory: only the container's";
     case ControlEffect::kOwnMemory:
       return "names memory: only the container's, and of the host";
     case ControlEffect::kBusInfo:

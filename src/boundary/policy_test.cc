@@ -168,6 +168,7 @@ std::string EvidenceOf(const std::vector<Asked>& asked, const std::string& kind,
                        std::uint32_t number) {
   constexpr std::pair<std::string_view, std::string_view> kSources[] = {
       {"reindertpelsma/kayfabe", "trace-580"},
+      {"docs/hardware/h200-580", "trace-580"},
       {"pulak999/", "trace-555"},
       {"nestrilabs/", "seen-595"},
       {"NVIDIA/", "log"},

@@ -17,14 +17,7 @@ namespace {
 TEST_F(BoundaryTest, TheDriversPageIsMadeWithoutPolledFigures) {
   MakeSubdevice();
   rm::NV00DE_ALLOC_PARAMETERS params{~0ULL};
-  rm::NVOS21_PARAMETERS alloc{};
-  alloc.hRoot = kClient;
-  alloc.hObjectParent = kSubdevice;
-  alloc.hObjectNew = 0x30;
-  alloc.hClass = rm::RM_USER_SHARED_DATA;
-  alloc.pAllocParms = memory_.Lend(params);
-  Call call;
-  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+  Call call = CopyAlloc(kSubdevice, 0x30, rm::RM_USER_SHARED_DATA, memory_.Lend(params));
   Decision decision = boundary_->Decide(call);
   ASSERT_EQ(decision.action, Decision::Action::kExecute);
   EXPECT_EQ(Load<rm::NV00DE_ALLOC_PARAMETERS>(call.nested[0].bytes).polledDataMask, 0U);
@@ -107,6 +100,30 @@ TEST_F(BoundaryTest, NothingNamesTheDriversPage) {
   call = Control(kClient, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, decision, 7);
   EXPECT_EQ(decision.action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_OBJECT_NOT_FOUND);
+}
+
+TEST_F(BoundaryTest, TheDriversPageIsNoMemoryForOtherGpus) {
+  MakeSubdevice();
+  constexpr std::uint32_t kPage = 0x30;
+  constexpr std::uint32_t kMemory = 0x31;
+  constexpr std::uint32_t kPeers = 0x32;
+  rm::NV00DE_ALLOC_PARAMETERS none{};
+  ASSERT_EQ(Alloc(kSubdevice, kPage, rm::RM_USER_SHARED_DATA, memory_.Lend(none)), rm::NV_OK);
+  ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
+  std::uint32_t flags = 0;
+  ASSERT_EQ(Alloc(kSubdevice, kPeers, rm::NV50_THIRD_PARTY_P2P, memory_.Lend(flags)), rm::NV_OK);
+  struct {  // NV503C_CTRL_REGISTER_VIDMEM_PARAMS
+    std::uint32_t memory = kPage;
+    std::uint64_t address = 0;
+    std::uint64_t size = kMib;
+    std::uint64_t offset = 0;
+  } params;
+  Decision decision;
+  const Call call = Control(kPeers, rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, params, decision);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_NOT_SUPPORTED);
+  params.memory = kMemory;
+  Control(kPeers, rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, params, decision);
+  EXPECT_EQ(decision.action, Decision::Action::kExecute);
 }
 
 }  // namespace

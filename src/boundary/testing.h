@@ -129,8 +129,9 @@ class BoundaryTest : public testing::Test {
     return boundary_->Account(call, decision, 0);
   }
 
-  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
-                      std::uint64_t params = 0, std::uint32_t client = kClient) {
+  // Returns an RM_ALLOC that is copied in and not decided.
+  Call CopyAlloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                 std::uint64_t params = 0, std::uint32_t client = kClient) {
     rm::NVOS21_PARAMETERS alloc{};
     alloc.hRoot = client;
     alloc.hObjectParent = parent;
@@ -140,6 +141,12 @@ class BoundaryTest : public testing::Test {
     Call call;
     call.process = 1;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+    return call;
+  }
+
+  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                      std::uint64_t params = 0, std::uint32_t client = kClient) {
+    Call call = CopyAlloc(parent, handle, cls, params, client);
     Decision decision = boundary_->Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       EXPECT_FALSE(Execute(call, decision).has_value());

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,11 @@
 
 namespace cgpu::boundary {
 namespace {
+
+// Returns the parameters, which there are.
+Bytes& GivenParameters(Call& call) {
+  return call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
+}
 
 // Stands for a client's file. Which of the tenant's files a client lies on is not kept, because the
 // driver itself says when the client is gone.
@@ -123,7 +129,7 @@ Decision DecideDevice(Container& container, Call& call, Decision decision) {
       call.pointers[0].target = static_cast<int>(call.nested.size());
       call.nested.push_back({0, Bytes(sizeof(device)), /*copy_out=*/false});
     }
-    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, device);
+    Store(GivenParameters(call), device);
   }
   return decision;
 }
@@ -135,8 +141,7 @@ Decision DecideVideoEngine(Container& container, Call& call, Decision decision) 
   if (const Bytes* params = AllocParameters(call);
       params != nullptr && decision.action == Decision::Action::kExecute) {
     decision.given_flags = Load<std::uint32_t>(*params, rm::kProhibitMultipleInstances);
-    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},
-          rm::kProhibitMultipleInstances);
+    Store(GivenParameters(call), std::uint32_t{0}, rm::kProhibitMultipleInstances);
   }
   return decision;
 }
@@ -189,8 +194,7 @@ Decision DecideHostMemory(Container& container, Call& call, Decision decision,
                           const Bytes* params) {
   const bool mapper = call.command == rm::NV_MEMORY_MAPPER;
   for (const std::uint32_t handle : MemoryOf(call.command, params != nullptr ? *params : Bytes{})) {
-    const auto memory = container.ledger.Find(decision.client, handle);
-    if (handle != 0 && (!memory || memory->holders != 0 || IsSharedMemory(memory->cls))) {
+    if (handle != 0 && !IsOwnHostMemory(container, decision.client, handle)) {
       return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                               ClassName(call.command) + " on a card");
     }
@@ -228,12 +232,10 @@ std::vector<std::uint32_t> WrittenBy(const Call& call, rm::Branch branch, const 
 // Returns true if the driver or the GPU would write to memory that all tenants share.
 bool WritesToShared(const Container& container, const Call& call, ledger::ClientRef client,
                     const Bytes* params) {
-  return params != nullptr && std::ranges::any_of(WrittenBy(call, container.abi.branch, *params),
-                                                  [&](std::uint32_t handle) {
-                                                    const auto memory =
-                                                        container.ledger.Find(client, handle);
-                                                    return memory && IsSharedMemory(memory->cls);
-                                                  });
+  return params != nullptr &&
+         std::ranges::any_of(
+             WrittenBy(call, container.abi.branch, *params),
+             [&](std::uint32_t handle) { return NamesSharedMemory(container, client, handle); });
 }
 
 // Makes the driver's page without the figures that the driver would poll for it
@@ -241,10 +243,9 @@ bool WritesToShared(const Container& container, const Call& call, ledger::Client
 Decision DecideSharedPage(Container& container, Call& call, Decision decision) {
   decision = Reserve(container, call, std::move(decision), ledger::Kind::kOther, 0);
   if (AllocParameters(call) != nullptr && decision.action == Decision::Action::kExecute) {
-    Bytes& mask = call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
-    for (std::size_t i = 0; i < mask.size(); ++i) {
-      decision.given_flags |= std::to_integer<std::uint64_t>(mask[i]) << (8 * i);
-    }
+    Bytes& mask = GivenParameters(call);
+    std::memcpy(&decision.given_flags, mask.data(),
+                std::min(mask.size(), sizeof(decision.given_flags)));
     std::ranges::fill(mask, std::byte{0});
   }
   return decision;
@@ -451,17 +452,16 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
 void SettleAlloc(Container& /*container*/, Call& call, const Decision& decision,
                  const Outcome& /*outcome*/) {
   if (decision.own_share) {
-    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},
+    Store(GivenParameters(call), std::uint32_t{0},
           offsetof(rm::NV0080_ALLOC_PARAMETERS, hClientShare));
   }
   if (decision.given_flags != 0 && call.command == rm::RM_USER_SHARED_DATA) {
-    Bytes& mask = call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
-    for (std::size_t i = 0; i < mask.size(); ++i) {
-      mask[i] = static_cast<std::byte>(decision.given_flags >> (8 * i));
-    }
+    Bytes& mask = GivenParameters(call);
+    std::memcpy(mask.data(), &decision.given_flags,
+                std::min(mask.size(), sizeof(decision.given_flags)));
   } else if (decision.given_flags != 0) {
-    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes,
-          static_cast<std::uint32_t>(decision.given_flags), rm::kProhibitMultipleInstances);
+    Store(GivenParameters(call), static_cast<std::uint32_t>(decision.given_flags),
+          rm::kProhibitMultipleInstances);
   }
 }
 

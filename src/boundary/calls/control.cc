@@ -169,6 +169,7 @@ constexpr auto kHandlers = std::to_array<ControlHandler>({
     {.effect = Effect::kOwn},
     {.effect = Effect::kLedger, .decide = DecideProcesses},
     {.effect = Effect::kSmErrors, .decide = DecideSmErrors},
+    {.effect = Effect::kMemory, .decide = DecideMemory},
     {.effect = Effect::kOwnMemory, .decide = DecideOwnMemory},
     {.effect = Effect::kBusInfo, .decide = DecideBusInfo},
     {.effect = Effect::kTakeEncoder,
@@ -277,13 +278,8 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             ControlName(call.command) + " on an unknown object");
   }
-  // A page that all tenants read takes no command, and is given to no other card (ctrl503c.h:
-  // hMemory).
-  const auto named =
-      call.command == rm::NV503C_CTRL_CMD_REGISTER_VIDMEM && !call.nested.empty()
-          ? container.ledger.Find(decision.client, Load<std::uint32_t>(call.nested[0].bytes))
-          : std::nullopt;
-  if (IsSharedMemory(object->cls) || (named && IsSharedMemory(named->cls))) {
+  // A page that all tenants read takes no command.
+  if (IsSharedMemory(object->cls)) {
     return RefuseControl(container, call, rm::NV_ERR_NOT_SUPPORTED);
   }
   decision.gpu = object->gpu;
@@ -296,7 +292,8 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
   const bool looked_up =
       route == rm::ControlRoute::kTable &&
       (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView ||
-       rule->effect == ControlEffect::kOwnMemory || rule->effect == ControlEffect::kEntry);
+       rule->effect == ControlEffect::kMemory || rule->effect == ControlEffect::kOwnMemory ||
+       rule->effect == ControlEffect::kEntry);
   if (!looked_up && !TakesControl(object->cls, call.command)) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             ControlName(call.command) + " on another object");

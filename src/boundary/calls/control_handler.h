@@ -54,6 +54,7 @@ ControlStep DecideGpuId;
 ControlStep DecideGpuIdList;
 ControlStep DecidePeerCaps;
 ControlStep DecideNamedClient;
+ControlStep DecideMemory;
 ControlStep DecideOwnMemory;
 
 // processes.cc

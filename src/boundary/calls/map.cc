@@ -5,7 +5,6 @@
 
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
-#include "boundary/policy.h"
 #include "boundary/quotas.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
@@ -35,7 +34,7 @@ Decision DecideMapMemory(Container& container, Call& call, Decision decision) {
                             "MAP_MEMORY of registers");
   }
   // The driver keeps the page read-only as well (osapi.c, bReadOnlyMem).
-  if (IsSharedMemory(memory->cls) &&
+  if (memory->cls == rm::RM_USER_SHARED_DATA &&
       rm::NVOS33_FLAGS_ACCESS.Get(map.flags) != rm::NVOS33_FLAGS_ACCESS_READ_ONLY) {
     return container.Answer(call, rm::NV_ERR_PROTECTION_FAULT, Reason::kNotAllowed,
                             "MAP_MEMORY of the driver's page to write to it");

@@ -4,7 +4,7 @@
 
 #include "boundary/calls/control_handler.h"
 #include "boundary/names.h"
-#include "boundary/policy.h"
+#include "boundary/objects.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
@@ -36,11 +36,6 @@ bool OwnPeers(const Container& container, std::uint32_t command, const Bytes& pa
   // {gpuIds[32], gpuCount, ...}
   constexpr std::uint32_t kRoom = 32;  // NV0000_CTRL_SYSTEM_MAX_ATTACHED_GPUS
   return own(0, kRoom * sizeof(std::uint32_t), kRoom);
-}
-
-bool IsOwnHostMemory(const Container& container, ledger::ClientRef client, std::uint32_t handle) {
-  const auto memory = container.ledger.Find(client, handle);
-  return memory && memory->holders == 0 && !IsSharedMemory(memory->cls);
 }
 
 }  // namespace
@@ -93,6 +88,15 @@ Decision DecideNamedClient(Container& container, Call& call, Decision decision,
   if (!container.ledger.Owns(ArgumentOf(call, rule))) {
     return container.Answer(call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid,
                             ControlName(call.command) + " of a foreign client");
+  }
+  return decision;
+}
+
+Decision DecideMemory(Container& container, Call& call, Decision decision,
+                      const ControlRule& rule) {
+  if (NamesSharedMemory(container, decision.client, ArgumentOf(call, rule))) {
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                            ControlName(call.command) + " of memory that all tenants share");
   }
   return decision;
 }
