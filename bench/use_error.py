@@ -1,6 +1,6 @@
-"""How far what `cgpu top` says each container used is from the accounting of the GPU's engines:
-root's `cgpu run` on a simulated GPU, under all six policies, with loads that fill the GPU and loads
-that pause. Windows of 4 s (SECONDS=4), WINDOWS=3 of each mix, in points of the GPU's time.
+"""How far what `cgpu top` says each container used is from the accounting of the GPU's engines, with
+the switches: root's `cgpu run` on a simulated GPU, under all six policies, with loads that fill the
+GPU and loads that pause. Windows of 4 s (SECONDS=4), WINDOWS=3 of each mix, in points of the GPU's time.
 
 Where the GPU is full, or one container has it for itself, the driver's lists say all. Where several
 pause at times of chance, whose pause was how long is an estimate (src/governor/use_counter.h): mixes
@@ -20,6 +20,7 @@ SECONDS = float(os.environ.get("SECONDS", "4"))
 WINDOWS = int(os.environ.get("WINDOWS", "3"))
 
 QUEUED = shares.queued(1000)
+SWITCH_NS = 150000  # of `cgpu sim start`
 
 
 def service(rate, us, seed):
@@ -66,9 +67,12 @@ class Truth:
 
 
 class TimedSampler(shares.Sampler):
+    """Counts the switch to a group as its use, as the driver's samples do."""
+
     def look(self):
-        _, had = super().look()
-        return shares.time.monotonic_ns(), had
+        groups = self.gpu()["groups"]
+        return shares.time.monotonic_ns(), {group["pid"]: group["gpu_time_ns"] + group["switches"] * SWITCH_NS
+                                            for group in groups}
 
 
 def measure(node, title, policy, members, errors):

@@ -37,7 +37,7 @@ class Engines final : public engine::GpuEvents {
   struct Gpu {
     std::unique_ptr<engine::Gpu> engine;
     std::map<engine::RunlistId, bool> runlists;
-    std::map<engine::GroupKey, engine::Duration> sampled;  // its GPU time at the last sample
+    std::map<engine::GroupKey, engine::Duration> sampled;  // what samples have said of it
   };
   struct Channel {
     std::uint32_t gpu = 0;

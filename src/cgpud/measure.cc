@@ -111,7 +111,7 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
 void Measuring::Sample() {
   for (auto& [uuid, gpu] : gpus_) {
     for (const rmclient::Utilisation& one : gpu.waiting) {
-      gpu.counter.AddSample({one.time_ns, rmclient::kSampleNs, one.busy, one.pid});
+      gpu.counter.AddSample({one.time_ns, one.length_ns, one.busy, one.pid});
     }
     gpu.waiting.clear();
     const auto opened =
@@ -123,7 +123,7 @@ void Measuring::Sample() {
     }
     // A full list of which all is new may have had more.
     const bool gap = gpu.newest_ns != 0 && samples->size() == rmclient::kSamples &&
-                     samples->front().time_ns > gpu.newest_ns + rmclient::kSampleNs * 3 / 2;
+                     samples->front().time_ns > gpu.newest_ns + samples->front().length_ns * 3 / 2;
     gpu.use.gaps += gap ? 1 : 0;
     for (const rmclient::Utilisation& one : *samples) {
       if (one.time_ns > gpu.newest_ns) {

@@ -194,9 +194,13 @@ void Feedback::Correct(std::vector<Turn>& turns, double now_s) {
   if (helped_ != needy->id) {
     return;
   }
+  double all = 0;  // less than 1: switches take a part
+  for (const Turn& turn : turns) {
+    all += turn.member->used;
+  }
   for (Turn& turn : turns) {
     const double ratio = needy->Ratio() / turn.Ratio();
-    if (ratio < 1 && turn.member->used > turn.promised) {
+    if (ratio < 1 && turn.member->used > turn.promised * all) {
       turn.member->factor *= std::max(ratio, kStrongest);
     }
   }

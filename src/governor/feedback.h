@@ -21,11 +21,13 @@
 #include <string>
 #include <vector>
 
+#include "governor/order.h"
+
 namespace cgpu::governor {
 
-// Shortest corrected time slice: below it a time slice is nearly more switch than work. One that
-// was planned shorter stays as it is.
-inline constexpr std::uint32_t kLeastCorrectedUs = 200;
+// Shortest corrected time slice: below it, switches take a fifth of the time and more. One that was
+// planned shorter stays as it is.
+inline constexpr std::uint32_t kLeastCorrectedUs = 4 * kSwitchUs;
 
 // The feedback of one GPU. Thread-compatible.
 class Feedback {

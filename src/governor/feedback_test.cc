@@ -18,7 +18,6 @@
 namespace cgpu::governor {
 namespace {
 
-constexpr double kSwitchUs = 40;
 constexpr double kEachRound = 5'000;  // time slices per second: one in each round, however short
 
 // Returns the time slices after a step.
@@ -184,7 +183,7 @@ double SumOf(const std::vector<double>& parts) {
 // Returns a service and so many jobs, all with the same share.
 std::vector<Load> ServiceAndJobs(int jobs, double kernel_us, int kernels, double every_us) {
   const double part = 1.0 / (jobs + 1);
-  std::vector<Load> loads(static_cast<std::size_t>(jobs) + 1, Load{part, 3'000});
+  std::vector<Load> loads(static_cast<std::size_t>(jobs) + 1, Load{part, 6'000});
   loads[0].kernel_us = kernel_us;
   loads[0].every_us = every_us;
   loads[0].most_kernels = kernels;
@@ -193,16 +192,18 @@ std::vector<Load> ServiceAndJobs(int jobs, double kernel_us, int kernels, double
 
 TEST(Feedback, WhoWaitsForItsKernelsGetsItsPart) {
   for (const double kernel_us : {1'000.0, 2'000.0, 700.0}) {
-    const auto got = Played({{0.5, 3'000, kernel_us, 60}, {0.5, 3'000}}, 3);
-    EXPECT_NEAR(got[0], 0.5, 0.05) << kernel_us;
-    EXPECT_NEAR(got[1], 0.5, 0.05) << kernel_us;
+    const auto got = Played({{0.5, 6'000, kernel_us, 60}, {0.5, 6'000}}, 3);
+    // There is a switch for each kernel, and one back.
+    const double part = kernel_us / (2 * (kernel_us + kSwitchUs));
+    EXPECT_NEAR(got[0], part, 0.02) << kernel_us;
+    EXPECT_NEAR(got[1], part, 0.02) << kernel_us;
   }
 }
 
 TEST(Feedback, UnequalPartsToo) {
-  const auto got = Played({{0.3, 1'800, 1'000, 60}, {0.7, 4'200}}, 3);
+  const auto got = Played({{0.3, 3'600, 1'000, 60}, {0.7, 8'400}}, 3);
   EXPECT_NEAR(got[0], 0.3, 0.03);
-  const auto other = Played({{0.7, 4'200, 3'000, 60}, {0.3, 1'800}}, 3);
+  const auto other = Played({{0.7, 8'400, 3'000, 60}, {0.3, 3'600}}, 3);
   EXPECT_NEAR(other[0], 0.7, 0.05);
 }
 
@@ -220,7 +221,7 @@ TEST(Feedback, FullQueuesStayAsPlanned) {
     EXPECT_GT(slices[0], 4'500U);
   }
   const auto got = Played(loads, 5);
-  EXPECT_NEAR(got[0], 0.5, 0.01);
+  EXPECT_NEAR(got[0], 0.5 * 12'000 / (12'000 + 3 * kSwitchUs), 0.001);
 }
 
 TEST(Feedback, WhoWantsLittleCostsNothing) {
@@ -228,8 +229,8 @@ TEST(Feedback, WhoWantsLittleCostsNothing) {
   Feedback feedback;
   for (int step = 1; step <= 600; ++step) {
     const auto slices = Stepped(
-        feedback, {{"little", 0.5, 0.05, 3'000, 50}, {"much", 0.5, 0.95, 3'000, 50}}, step * 0.1);
-    EXPECT_EQ(slices[1], 3'000U);
+        feedback, {{"little", 0.5, 0.05, 6'000, 50}, {"much", 0.5, 0.95, 6'000, 50}}, step * 0.1);
+    EXPECT_EQ(slices[1], 6'000U);
   }
 }
 
@@ -238,9 +239,9 @@ TEST(Feedback, WhomShorterSlicesBringNothingIsLeftInPeace) {
   int shortened = 0;
   for (int step = 1; step <= 600; ++step) {
     const auto slices =
-        Stepped(feedback, {{"little", 0.5, 0.05, 3'000, kEachRound}, {"much", 0.5, 0.95, 3'000}},
+        Stepped(feedback, {{"little", 0.5, 0.05, 6'000, kEachRound}, {"much", 0.5, 0.95, 6'000}},
                 step * 0.1);
-    shortened += slices[1] < 3'000 ? 1 : 0;
+    shortened += slices[1] < 6'000 ? 1 : 0;
   }
   EXPECT_LT(shortened, 60);  // it is tried less and less often
   EXPECT_GT(shortened, 0);
@@ -263,7 +264,7 @@ TEST(Feedback, AServiceCostsTheJobsLittle) {
       const std::string what = std::to_string(jobs) + " jobs, a request of up to " +
                                std::to_string(kernels) + " kernels of " +
                                std::to_string(kernel_us) + " us each " + std::to_string(every_us);
-      EXPECT_GT(SumOf(got), SumOf(without) - 0.02) << what;
+      EXPECT_GT(SumOf(got), SumOf(without) - 0.025) << what;
       EXPECT_GT(got[0], without[0] - 0.01) << what;
       EXPECT_LE(gpu.Flips(), 10) << what;
     }
@@ -284,8 +285,8 @@ TEST(Feedback, WhoPausesIsHelpedOnlyAsFarAsItIsWorthIt) {
     const auto without = planned.Play(120);
     const double gain = got[0] - without[0];
     EXPECT_EQ(gain > 0.05, helped) << kernel_us << " us each " << gap_us;
-    EXPECT_GT(SumOf(got), SumOf(without) - std::max(gain, 0.02))
-        << kernel_us << " us each " << gap_us;
+    // The shortest time slices with their switches: four fifths of the time and a gap.
+    EXPECT_GT(SumOf(got), helped ? 0.78 : SumOf(without) - 0.02) << kernel_us << " us each " << gap_us;
   }
 }
 
@@ -305,20 +306,20 @@ TEST(Feedback, AServiceKeepsNobodyWhoWaitsFromItsPart) {
 TEST(Feedback, IsForgottenWhenItsReasonIsGone) {
   Feedback feedback;
   for (int step = 1; step < 6; ++step) {
-    feedback.Step({{"a", 0.5, 0.2, 3'000, kEachRound}, {"b", 0.5, 0.8, 3'000}}, step * 0.1);
+    feedback.Step({{"a", 0.5, 0.2, 6'000, kEachRound}, {"b", 0.5, 0.8, 6'000}}, step * 0.1);
   }
-  EXPECT_LT(feedback.SliceOf("b", 3'000), 3'000U);
-  const auto slices = Stepped(feedback, {{"a", 0.5, 0, 3'000}, {"b", 0.5, 1, 3'000}}, 0.5);
-  EXPECT_EQ(slices, std::vector<std::uint32_t>({3'000, 3'000}));
-  EXPECT_EQ(feedback.SliceOf("b", 3'000), 3'000U);
+  EXPECT_LT(feedback.SliceOf("b", 6'000), 6'000U);
+  const auto slices = Stepped(feedback, {{"a", 0.5, 0, 6'000}, {"b", 0.5, 1, 6'000}}, 0.5);
+  EXPECT_EQ(slices, std::vector<std::uint32_t>({6'000, 6'000}));
+  EXPECT_EQ(feedback.SliceOf("b", 6'000), 6'000U);
 }
 
 TEST(Feedback, NoSliceIsShorterThanIsSensible) {
   Feedback feedback;
   for (int step = 1; step < 50; ++step) {
     const auto slices = Stepped(feedback,
-                                {{"a", 0.5, 0.01 + step * 0.005, 3'000, kEachRound},
-                                 {"b", 0.5, 0.99 - step * 0.005, 3'000}},
+                                {{"a", 0.5, 0.01 + step * 0.005, 6'000, kEachRound},
+                                 {"b", 0.5, 0.99 - step * 0.005, 6'000}},
                                 step * 0.1);
     EXPECT_GE(slices[1], kLeastCorrectedUs);
   }

@@ -57,12 +57,12 @@ inline constexpr std::uint64_t kMostTurnUs = 1'000'000;
          duty.on_us <= duty.period_us && duty.phase_us <= duty.period_us - duty.on_us;
 }
 
-// Time that the GPU needs to go from one channel group to another; nothing runs meanwhile.
-// Estimated: 44 MB of context at 1.1 TB/s. An H200 takes 140 to 160 us
-// (docs/hardware/h200-580.159.04.md): there, short slices lose more than planned.
-inline constexpr std::uint64_t kSwitchUs = 40;
-// Shortest time slice: a container has little but switches of a shorter one.
-inline constexpr std::uint64_t kLeastTurnUs = 50;
+// Time that the GPU needs to go from one channel group to another; nothing runs meanwhile. An H200
+// takes 140 to 160 us (docs/hardware/h200-580.159.04.md). Nobody has measured another GPU: plans
+// for all take what this one needs. Where a switch is faster, less is lost than planned.
+inline constexpr std::uint64_t kSwitchUs = 150;
+// Shortest time slice: a container has more switches than work of a shorter one.
+inline constexpr std::uint64_t kLeastTurnUs = kSwitchUs;
 
 // Returns the number of channel groups that a container's time slice can be divided among.
 [[nodiscard]] constexpr std::size_t MostGroups(std::uint64_t slice_us) {

@@ -9,18 +9,19 @@
 namespace cgpu::governor {
 namespace {
 
-// Mean time slice: of 2,500 us and more, a switch of 40 us is less than 2 %. Small shares get
-// shorter time slices than the mean; longer rounds are for those that would come out too short.
-constexpr double kMeanSliceUs = 3'000;
-constexpr double kLeastSliceUs = 400;
-constexpr double kMostRoundUs = 60'000;
+// Mean time slice: the switch to it takes 2.4 % of the time of both. Small shares get shorter time
+// slices than the mean; longer rounds are for those that would come out too short to be divided
+// among some channel groups.
+constexpr double kMeanSliceUs = 40 * kSwitchUs;
+constexpr double kLeastSliceUs = 10 * kSwitchUs;
+constexpr double kMostRoundUs = 100'000;
 // Time slice while a container of high priority may come at any time. Nothing tells of a launch, so
-// that container waits for the end of a time slice, which with the switch shall be below 1 ms.
-constexpr double kShortSliceUs = 900;
-constexpr double kLeastShortSliceUs = 100;
-// Shortest window: the shim takes a channel off the GPU in about 0.3 ms, and a window is several
-// times that.
-constexpr double kLeastWindowUs = 2'000;
+// that container waits for the end of a time slice: 1.5 ms with the switch. Shorter ones would
+// cost the others more than the tenth that the switches between them take now.
+constexpr double kShortSliceUs = 9 * kSwitchUs;
+constexpr double kLeastShortSliceUs = kSwitchUs;
+// Shortest window: 20 switches. The shim takes a channel off the GPU in about 0.5 ms (H200).
+constexpr double kLeastWindowUs = 20 * kSwitchUs;
 constexpr std::array<std::uint32_t, 4> kPeriodsUs = {20'000, 25'000, 50'000, 100'000};
 
 std::uint32_t Whole(double us) {

@@ -65,7 +65,7 @@ TEST(Division, ManyGroupsTakeNoMoreThanOne) {
     EXPECT_GE(TurnOf(slice, 1'000'000), 1);
   }
   EXPECT_EQ(TurnOf(3'000, 1), 3'000);
-  EXPECT_EQ(MostGroups(3'000), 33);
+  EXPECT_EQ(MostGroups(6'000), 20);
   EXPECT_EQ(MostGroups(0), 1);
 }
 
@@ -87,13 +87,13 @@ TEST(Plan, NativeOrdersNothing) {
 TEST(Plan, EqualPartsAndWeights) {
   Rules rules;
   EXPECT_EQ(SlicesOf(Plan(rules, std::vector<Member>(2))),
-            (std::vector<std::uint32_t>{3'000, 3'000}));
+            (std::vector<std::uint32_t>{6'000, 6'000}));
   rules.policy = Policy::kWeight;
   EXPECT_EQ(SlicesOf(Plan(rules, {WithWeight(3), WithWeight(7)})),
-            (std::vector<std::uint32_t>{1'800, 4'200}));
+            (std::vector<std::uint32_t>{3'600, 8'400}));
   // A small share makes the round longer, up to a limit.
   EXPECT_EQ(SlicesOf(Plan(rules, {WithWeight(1), WithWeight(99)})),
-            (std::vector<std::uint32_t>{400, 39'600}));
+            (std::vector<std::uint32_t>{1'000, 99'000}));
 }
 
 TEST(Plan, FixedHasWindowsOfItsOwnWhereChannelsCanBeSuspended) {
@@ -117,19 +117,19 @@ TEST(Plan, FairKeepsThePlaceOfEach) {
   Member last;
   last.place = 19;
   const auto orders = Plan(rules, {last, second});
-  EXPECT_EQ(orders[0].duty, (Duty{50'000, 2'500, 47'500}));
-  EXPECT_EQ(orders[1].duty, (Duty{50'000, 2'500, 2'500}));
+  EXPECT_EQ(orders[0].duty, (Duty{100'000, 5'000, 95'000}));
+  EXPECT_EQ(orders[1].duty, (Duty{100'000, 5'000, 5'000}));
 }
 
 TEST(Plan, NobodyWaitsLongForHighPriority) {
   Rules rules;
   const auto orders = Plan(rules, {Member{}, High(), Member{}});
-  EXPECT_EQ(orders[0].slice_us, 900);
-  EXPECT_EQ(orders[2].slice_us, 900);
+  EXPECT_EQ(orders[0].slice_us, 1'350);
+  EXPECT_EQ(orders[2].slice_us, 1'350);
   EXPECT_TRUE(orders[1].high);
   EXPECT_FALSE(orders[0].high);
   // 90 of 100, in a time slice before each of the others.
-  EXPECT_NEAR(orders[1].slice_us, 16'200, 1);
+  EXPECT_NEAR(orders[1].slice_us, 24'300, 1);
   EXPECT_EQ(orders[1].turns, 2);
 }
 
@@ -139,7 +139,7 @@ TEST(Plan, HighPriorityCanBeCarriedOutHoweverManyOthersThereAre) {
   std::vector<Member> members(kMostMaxInst - 1);
   members.push_back(High());
   const Order order = Plan(rules, members).back();
-  EXPECT_NEAR(order.slice_us, 63 * 900 * 99, 1);
+  EXPECT_NEAR(order.slice_us, 63 * 1'350 * 99, 1);
   EXPECT_TRUE(IsSound(order)) << order.slice_us;
 }
 
@@ -153,13 +153,14 @@ TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
     std::vector<Member> members(count, WithPercent(100 / count));
     members.push_back(High());
     const auto orders = Plan(rules, members);
-    EXPECT_EQ(orders.front().slice_us, count == 4 ? 500 : 900) << "a turn in each window of 5 ms";
+    EXPECT_EQ(orders.front().slice_us, count == 4 ? 500 : count == 2 ? 1'000 : 1'350)
+        << "a turn in each window";
     EXPECT_NEAR(orders.back().slice_us, 9 * orders.front().slice_us, 1) << "beside " << count;
     EXPECT_EQ(orders.back().turns, count);
   }
   // The others may have 30 % at the most; a third of that is the 10 % that is left to them.
   const auto orders = Plan(rules, {WithPercent(30), High()});
-  EXPECT_NEAR(orders[1].slice_us, 1'800, 1);
+  EXPECT_NEAR(orders[1].slice_us, 2'700, 1);
 }
 
 TEST(Plan, FairIsForAllThatAreThere) {
@@ -188,7 +189,7 @@ TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {
   const auto orders = Plan(rules, {capped, WithPercent(70)});
   EXPECT_EQ(orders[0].duty, (Duty{20'000, 12'000, 0}));
   EXPECT_EQ(orders[1].duty, Duty{});
-  EXPECT_NEAR(orders[0].slice_us, orders[1].slice_us, 30);
+  EXPECT_NEAR(orders[0].slice_us, orders[1].slice_us, 60);
   rules.can_suspend = false;
   EXPECT_EQ(Plan(rules, {capped, WithPercent(70)})[0].duty, Duty{});
 }
@@ -303,12 +304,11 @@ TEST(PlanProperty, SlicesGiveTheShares) {
     const auto shares = Shares(any.rules, any.members);
     RC_ASSERT(std::abs(std::accumulate(shares.begin(), shares.end(), 0.0) - 1) < 1e-9);
     const auto given = InTurn(Plan(any.rules, any.members));
-    double total = 0;
+    const double total = std::accumulate(given.begin(), given.end(), 0.0);
+    RC_ASSERT(total > 0.975);
     for (std::size_t i = 0; i < shares.size(); ++i) {
-      RC_ASSERT(std::abs(given[i] - shares[i]) < 0.015);
-      total += given[i];
+      RC_ASSERT(std::abs(given[i] - shares[i] * total) < 0.002);
     }
-    RC_ASSERT(total > 0.98);
   }));
 }
 

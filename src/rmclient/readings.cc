@@ -344,11 +344,11 @@ Use UseOf(const std::vector<Utilisation>& samples, std::uint64_t now_ns,
   }
   const auto length = static_cast<std::uint64_t>(period.count());
   const std::uint64_t newest = samples.back().time_ns;
-  const std::uint64_t end = now_ns < newest + 2 * kSampleNs ? newest : now_ns;
+  const std::uint64_t end = now_ns < newest + 2 * samples.back().length_ns ? newest : now_ns;
   const std::uint64_t begin = end - std::min(end, length);
   for (const Utilisation& sample : samples) {
     const std::uint64_t from =
-        std::max(begin, sample.time_ns - std::min(sample.time_ns, kSampleNs));
+        std::max(begin, sample.time_ns - std::min(sample.time_ns, sample.length_ns));
     const std::uint64_t to = std::min(end, sample.time_ns);
     const std::uint64_t counted = to > from ? to - from : 0;
     Add(use, sample, static_cast<double>(counted) / static_cast<double>(length));

@@ -14,6 +14,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 Utilisation Sample(std::uint64_t time_ns, double busy, std::uint32_t pid = 0) {
   Utilisation sample;
   sample.time_ns = time_ns;
+  sample.length_ns = kSampleNs;
   sample.busy = busy;
   sample.pid = pid;
   return sample;
@@ -65,6 +66,33 @@ TEST(UseOf, CountsEachEngine) {
   EXPECT_NEAR(use.memory, 0.2, 1e-6);
   EXPECT_NEAR(use.encoder, 0.3, 1e-6);
   EXPECT_NEAR(use.decoder, 0.4, 1e-6);
+}
+
+// On an H200, a sample is longer than ctrl2080perf.h says.
+TEST(SetLengths, ByWhatLiesBetween) {
+  constexpr std::uint64_t kLength = 180'000'000;
+  std::vector<Utilisation> samples;
+  for (std::uint64_t i = 1; i <= 72; ++i) {
+    samples.push_back(Sample(100 * kSecond + i * kLength + (i > 40 ? 3 * kSecond : 0), 1));
+  }
+  SetLengths(samples);
+  for (const Utilisation& sample : samples) {
+    EXPECT_EQ(sample.length_ns, kLength) << "at " << sample.time_ns;
+  }
+  EXPECT_NEAR(UseOf(samples, samples.back().time_ns + kLength / 2, kUsePeriod).graphics, 1, 1e-6);
+  samples[50].time_ns += kLength / 3;
+  SetLengths(samples);
+  EXPECT_EQ(samples[50].length_ns, kLength * 4 / 3);
+  EXPECT_EQ(samples[51].length_ns, kLength * 2 / 3);
+}
+
+TEST(SetLengths, TakesTheHeadersWhereThereIsOneSample) {
+  std::vector<Utilisation> samples = {Sample(kSecond, 1)};
+  samples[0].length_ns = 0;
+  SetLengths(samples);
+  EXPECT_EQ(samples[0].length_ns, kSampleNs);
+  samples.clear();
+  SetLengths(samples);
 }
 
 TEST(UseByProcess, CountsASampleForItsProcess) {

@@ -33,6 +33,23 @@ T At(const std::vector<unsigned char>& bytes, std::size_t offset) {
 
 }  // namespace
 
+void SetLengths(std::vector<Utilisation>& samples) {
+  std::vector<std::uint64_t> apart;
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    apart.push_back(samples[i].time_ns - samples[i - 1].time_ns);
+  }
+  std::uint64_t usual = kSampleNs;
+  if (!apart.empty()) {
+    const auto middle = apart.begin() + static_cast<std::ptrdiff_t>(apart.size() / 2);
+    std::ranges::nth_element(apart, middle);
+    usual = *middle;
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::uint64_t since = i == 0 ? usual : samples[i].time_ns - samples[i - 1].time_ns;
+    samples[i].length_ns = since > usual * 3 / 2 ? usual : since;
+  }
+}
+
 Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Gpu& gpu) {
   constexpr auto kCommand = rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2;
   std::vector<unsigned char> params(rm::ControlSize(client.abi(), kCommand));
@@ -65,6 +82,7 @@ Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Gpu& gpu)
     }
   }
   std::ranges::sort(samples, {}, &Utilisation::time_ns);
+  SetLengths(samples);
   return samples;
 }
 

@@ -12,19 +12,27 @@
 
 namespace cgpu::rmclient {
 
-// A sample of a window of kSampleNs.
+// A sample of a window.
 struct Utilisation {
-  std::uint64_t time_ns = 0;  // end of the window (ctrl2080gpumon.h: nanoseconds)
-  double busy = 0;            // the engine for graphics and compute, 0 to 1
+  std::uint64_t time_ns = 0;    // end of the window (ctrl2080gpumon.h: nanoseconds)
+  std::uint64_t length_ns = 0;  // of the window
+  double busy = 0;              // the engine for graphics and compute, 0 to 1
   std::uint32_t pid = 0;      // process that was active on that at the end, or 0
   double memory = 0;          // 0 to 1, as those below
   double encoder = 0;
   double decoder = 0;
 };
 
-// The driver keeps 72 samples of ten seconds (ctrl2080perf.h).
+// The driver keeps 72 samples (ctrl2080perf.h).
 inline constexpr std::size_t kSamples = 72;
+// Length of a window where the samples do not tell: ctrl2080perf.h says that 72 take ten seconds.
+// On an H200 they take 13: its GPU that was full seemed 77.3 % busy as long as this was counted for
+// each (docs/hardware/h200-580.159.04.md).
 inline constexpr std::uint64_t kSampleNs = 10'000'000'000 / kSamples;
+
+// Sets the lengths of samples, oldest first: the time since the one before, or the usual one where
+// that is longer, because samples are missing between the two.
+void SetLengths(std::vector<Utilisation>& samples);
 
 // Returns the samples that the driver has, oldest first. It takes none while nothing runs.
 [[nodiscard]] Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Gpu& gpu);

@@ -171,7 +171,7 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
   f.desk.Add(20, 22);
   f.desk.Add(30, 31, 9);  // a copy engine's
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
-  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 2'980}, {20, 2'980}}))
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 2'925}, {20, 2'925}}))
       << "each pays for its switch";
   f.desk.Remove(10);
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
@@ -187,11 +187,11 @@ TEST(Scheduler, TheGroupsThatAreLeftHaveTheWholeSlice) {
     f.desk.Add(group, group + 1);
     EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   }
-  EXPECT_EQ(f.desk.Slices().at(10), 1'973);
+  EXPECT_EQ(f.desk.Slices().at(10), 1'900);
   f.desk.Remove(20);
   f.scheduler.AfterFree();
-  EXPECT_EQ(f.desk.Slices().at(10), 2'980);
-  EXPECT_EQ(f.desk.Slices().at(30), 2'980);
+  EXPECT_EQ(f.desk.Slices().at(10), 2'925);
+  EXPECT_EQ(f.desk.Slices().at(30), 2'925);
   f.desk.Remove(30);
   f.scheduler.AfterFree();
   EXPECT_EQ(f.desk.Slices().at(10), 6'000);
@@ -199,25 +199,25 @@ TEST(Scheduler, TheGroupsThatAreLeftHaveTheWholeSlice) {
 
 TEST(Scheduler, OneGroupTooManyIsNotScheduled) {
   Fixture& f = Make();
-  constexpr std::uint64_t kSlice = 400;  // and a switch: 440 us for turns of 50 and a switch of 40
+  constexpr std::uint64_t kSlice = 1'100;  // and a switch: 1,250 us for turns and switches of 150
   f.scheduler.SetOrder(0, {kSlice, {}, false});
   for (ledger::Handle group = 1; group <= 4; ++group) {
     f.desk.Add(group, 100 + group);
     EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   }
-  EXPECT_EQ(f.desk.Slices().at(1), 70);
+  EXPECT_EQ(f.desk.Slices().at(1), 162);
   f.desk.Add(5, 105);
   EXPECT_FALSE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_TRUE(f.desk.Off().empty()) << "those that run are left alone";
   f.desk.Remove(2);
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
-  EXPECT_EQ(f.desk.Slices().at(5), 70);
+  EXPECT_EQ(f.desk.Slices().at(5), 162);
 }
 
 TEST(Scheduler, GroupsTooManyTakeTurns) {
   Fixture& f = Make();
   governor::Order order;
-  order.slice_us = 400;
+  order.slice_us = 1'100;
   order.may_rest = true;
   f.scheduler.SetOrder(0, order);
   for (ledger::Handle group = 1; group <= 6; ++group) {
@@ -225,7 +225,7 @@ TEST(Scheduler, GroupsTooManyTakeTurns) {
     EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
     f.scheduler.AfterSchedule(0);
   }
-  EXPECT_EQ(f.desk.Slices().at(6), 70) << "it has it before its turn comes";
+  EXPECT_EQ(f.desk.Slices().at(6), 162) << "it has it before its turn comes";
   // Each is off at some time and on at another, and two always are off.
   std::set<ledger::Handle> rested;
   for (int turn = 0; turn < 1000 && rested.size() < 6; ++turn) {
@@ -247,7 +247,7 @@ TEST(Scheduler, GroupsTooManyTakeTurns) {
 TEST(Scheduler, GroupsTooManyHaveWindowsInTurn) {
   Fixture& f = Make();
   governor::Order order;
-  order.slice_us = 400;
+  order.slice_us = 1'100;
   order.may_rest = true;
   order.duty = {100'000, 1'000, 50'000};  // two turns
   for (ledger::Handle group = 1; group <= 8; ++group) {
@@ -404,7 +404,7 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   f.desk.Add(30, 31, 9);  // a copy engine's
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_EQ(f.desk.Raised(), (std::set<ledger::Handle>{10, 20}));
-  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 995}, {20, 995}}));
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 981}, {20, 981}}));
   EXPECT_TRUE(f.scheduler.NeedsLevels());
   f.desk.RefuseLevels(Code::kUnavailable);  // the helper is gone
   f.scheduler.SetOrder(0, {3'000, {}, false});
@@ -413,7 +413,7 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_TRUE(f.desk.Raised().empty());
   EXPECT_FALSE(f.scheduler.NeedsLevels());
-  EXPECT_EQ(f.desk.Slices().at(10), 1'480);
+  EXPECT_EQ(f.desk.Slices().at(10), 1'425);
 }
 
 TEST(Scheduler, WhereAGpuKnowsNoLevelsSlicesAreLonger) {
@@ -422,7 +422,7 @@ TEST(Scheduler, WhereAGpuKnowsNoLevelsSlicesAreLonger) {
   f.desk.Add(20, 21);
   f.desk.RefuseLevels(Code::kUnsupported);
   f.scheduler.SetOrder(0, {8'000, {}, true, false, 4});
-  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'980}, {20, 3'980}}));
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'925}, {20, 3'925}}));
   EXPECT_EQ(f.desk.AskedForLevels(), 1);
   EXPECT_FALSE(f.scheduler.NeedsLevels());
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));

@@ -16,8 +16,8 @@ def _left(end):
         def slices():
             return [group["timeslice_us"] for group in rest.groups(node)]
 
-        t.wait_for(lambda: slices() == [1480, 1480], lambda: "its slice is not divided: %s" % rest.groups(node))
-        t.wait_for(lambda: slices() == [3000], lambda: "it has not got its slice back: %s" % rest.groups(node))
+        t.wait_for(lambda: slices() == [2925, 2925], lambda: "its slice is not divided: %s" % rest.groups(node))
+        t.wait_for(lambda: slices() == [6000], lambda: "it has not got its slice back: %s" % rest.groups(node))
         t.wait_for(lambda: abs(shares(node, other, rest)[0] - 50) < 2, "they do not get the same")
         rest.process.kill()
         other.stop()

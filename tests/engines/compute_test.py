@@ -112,15 +112,15 @@ def weights(node, _):
     """By weight among those that have work; what one leaves the other has."""
     a = Member(node, "three", "--weight", "3").feed()
     b = Member(node, "seven", "--weight", "7").feed()
-    t.wait_for(lambda: (a.slice_us(), b.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))
+    t.wait_for(lambda: (a.slice_us(), b.slice_us()) == (3600, 8400), lambda: "no slices: %s" % _groups(node))
     close(shares(node, a, b), [30, 70])
     t.check("GPU 0: weight (2)" in t.command(t.CGPU, "policy", "--node", node.name), "the policy")
     t.command(t.CGPU, "set", "three", "--weight", "63")
-    t.wait_for(lambda: a.slice_us() == 5400, lambda: "the weight did not change: %s" % _groups(node))
+    t.wait_for(lambda: a.slice_us() == 13500, lambda: "the weight did not change: %s" % _groups(node))
     close(shares(node, a, b), [90, 10])
     b.stop()
     b.end()
-    t.wait_for(lambda: a.slice_us() == 3000, lambda: "the slices of one alone: %s" % _groups(node))
+    t.wait_for(lambda: a.slice_us() == 6000, lambda: "the slices of one alone: %s" % _groups(node))
     a.stop()
     a.end()
 
@@ -129,7 +129,7 @@ def equal(node, daemon):
     """Without a word everybody has as much, whatever cgpud does meanwhile."""
     members = [Member(node, "m%d" % i, kernel=kernel).feed()
                for i, kernel in enumerate((10000, 20000, 50000))]
-    t.wait_for(lambda: all(one.slice_us() == 3000 for one in members), lambda: "no slices: %s" % _groups(node))
+    t.wait_for(lambda: all(one.slice_us() == 6000 for one in members), lambda: "no slices: %s" % _groups(node))
     close(shares(node, *members), [100 / 3] * 3)
     daemon.stop(signal.SIGKILL)
     close(shares(node, *members), [100 / 3] * 3)
@@ -138,7 +138,7 @@ def equal(node, daemon):
     members[0].end()
     close(shares(node, *members[1:]), [50, 50])
     daemon.start()
-    t.wait_for(lambda: all(one.slice_us() == 3000 for one in members[1:]), "other slices")
+    t.wait_for(lambda: all(one.slice_us() == 6000 for one in members[1:]), "other slices")
     for one in members[1:]:
         one.stop()
         one.end()
@@ -169,7 +169,7 @@ def policies(node, _):
     close(shares(node, first, second), [20, 80])
     # A small change is one, too.
     t.command(t.CGPU, "set", "first", "--compute", "18")
-    t.wait_for(lambda: (first.slice_us(), second.slice_us()) == (1102, 4897), lambda: "18 and 80: %s" % _groups(node))
+    t.wait_for(lambda: (first.slice_us(), second.slice_us()) == (2204, 9795), lambda: "18 and 80: %s" % _groups(node))
     t.command(t.CGPU, "set", "first", "--compute", "20")
     refused("--compute", "1", says="has 0 % of its compute time left")
     done = t.command(t.CGPU, "policy", "0", "weight", "--node", node.name, ok=False)
@@ -301,16 +301,16 @@ def greedy(node, _):
     """A container that gives orders about the scheduling of its own channels gets an answer, and
     nothing is done."""
     one, other = Member(node, "greedy"), Member(node, "other").feed()
-    t.wait_for(lambda: (one.slice_us(), other.slice_us()) == (3000, 3000), lambda: "no slices: %s" % _groups(node))
+    t.wait_for(lambda: (one.slice_us(), other.slice_us()) == (6000, 6000), lambda: "no slices: %s" % _groups(node))
     for line in ("slice 1000000", "preempt"):
         one.tell(line)
-    t.check(one.slice_us() == 3000, "it set its own slice: %s" % one.group())
+    t.check(one.slice_us() == 6000, "it set its own slice: %s" % one.group())
     t.check(one.group()["preemptions"] == 0, "it was preempted: %s" % one.group())
     one.feed()
     close(shares(node, one, other), [50, 50])
     one.stop()
     one.tell("slice 1000000")
-    t.check(one.slice_us() == 3000, "it set its own slice: %s" % one.group())
+    t.check(one.slice_us() == 6000, "it set its own slice: %s" % one.group())
     other.stop()
     for member in (one, other):
         member.end()
@@ -340,11 +340,11 @@ def many(node, _):
     one = Member(node, "one").feed()
     script = "for i in 1 2 3 4 5 6 7 8; do (echo feed; exec sleep 1000) | %s 20000 & done; wait"
     crowd = Crowd(node, "crowd", script % KERNELS)
-    t.wait_for(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [340] * 8,
+    t.wait_for(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [618] * 8,
           lambda: "its slice is not divided: %s" % _groups(node))
     t.wait_for(lambda: all(group["gpu_time_ns"] for group in crowd.groups(node)), "not all of them feed")
-    # Eight turns cost eight switches of 40 us, which are not the other's time.
-    close(shares(node, one, crowd), [50, 50], points=3)
+    # Eight turns cost eight switches, which are not the other's time: 8 times 618 us to 6000.
+    close(shares(node, one, crowd), [54.8, 45.2])
     crowd.process.kill()
     one.stop()
     one.end()
@@ -376,20 +376,20 @@ def waiting(node, daemon):
     (waiter.shim,) = {group["pid"] for group in _groups(node)} - {full.shim}
     # A kernel for each turn of 3 ms would be a quarter of the GPU.
     t.wait_for(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part")
-    t.check(full.slice_us() < 2000, "by what? %s" % _groups(node))
+    t.check(full.slice_us() < 4000, "by what? %s" % _groups(node))
     daemon.stop(signal.SIGKILL)  # what was found holds
     t.wait_for(lambda: shares(node, waiter, full, total_ms=1000)[0] > 35, "it gets less without cgpud")
-    t.check(full.slice_us() < 2000, "its turns are long again: %s" % _groups(node))
+    t.check(full.slice_us() < 4000, "its turns are long again: %s" % _groups(node))
     daemon.start()
     t.wait_for(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part again")
     log.popen.send_signal(signal.SIGTERM)
     log.end()
-    t.wait_for(lambda: full.slice_us() == 3000, lambda: "its turns stay short: %s" % _groups(node))
+    t.wait_for(lambda: full.slice_us() == 6000, lambda: "its turns stay short: %s" % _groups(node))
     full.stop()
     full.end()
 
 
-SWITCH_US = 40
+SWITCH_US = 150
 SET_INTERLEAVE_LEVEL, NOT_SUPPORTED = 0xa06c0107, 0x56
 
 
@@ -441,14 +441,14 @@ def priority(node, daemon):
     back; nobody sets his own."""
     others = [Member(node, "m%d" % i).feed() for i in range(4)]
     urgent = Member(node, "urgent")
-    t.wait_for(lambda: urgent.slice_us() == 3000, lambda: "no slices: %s" % _groups(node))
+    t.wait_for(lambda: urgent.slice_us() == 6000, lambda: "no slices: %s" % _groups(node))
     t.check(max(waits(node, urgent, count=10)) > 1000 and not _helpers(), "it has priority already")
     t.command(t.CGPU, "set", "urgent", "--priority", "high")
     # 90 % of a round: 9 times the others' slices, in four turns.
-    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 8100) and
-          all(one.slice_us() == 900 for one in others), lambda: "no priority: %s" % _groups(node))
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 12150) and
+          all(one.slice_us() == 1350 for one in others), lambda: "no priority: %s" % _groups(node))
     # One slice, and the switch to it that was under way.
-    t.check(max(waits(node, urgent)) < 900 + SWITCH_US + 1, "it waits for more than one slice")
+    t.check(max(waits(node, urgent)) < 1350 + SWITCH_US + 1, "it waits for more than one slice")
     helper = _helper(urgent)
     urgent.tell("level 0")
     others[0].stop()
@@ -463,19 +463,19 @@ def priority(node, daemon):
     t.check(_helpers() == [helper] and urgent.group()["interleave"] == 2, "after an upgrade")
     # Nobody is there to tell it; then it is told once more, by whoever came back, and gets another.
     daemon.stop(signal.SIGKILL)
-    t.check(max(waits(node, urgent, count=20)) < 900 + SWITCH_US + 1, "without cgpud it waits")
+    t.check(max(waits(node, urgent, count=20)) < 1350 + SWITCH_US + 1, "without cgpud it waits")
     daemon.start()
     t.wait_for(lambda: helper not in _helpers() and _helpers(), "the helper is the old one")
     os.kill(_helper(urgent), signal.SIGKILL)
     t.wait_for(lambda: not _helpers(), "it cannot be killed")
     t.command(t.CGPU, "set", "urgent", "--priority", "normal")
-    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 3000),
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 6000),
           lambda: "it has priority still: %s" % _groups(node))
     t.wait_for(lambda: not _helpers(), "the helper is still there")
     # A GPU that knows no levels: longer slices are all that it gets.
     node.fault("--status", NOT_SUPPORTED, control=SET_INTERLEAVE_LEVEL, count=1000)
     t.command(t.CGPU, "set", "urgent", "--priority", "high")
-    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 32400),
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 48600),
           lambda: "no longer slice: %s" % _groups(node))
     t.wait_for(lambda: not _helpers(), "a helper that is of no use")
     for one in others:
@@ -492,7 +492,7 @@ def elsewhere(_, __):
     """cgpud does not know whether channels may be taken off GPUs that are not its node's."""
     with t.Node("a10:1", "580") as other:
         one = Member(other, "thirty", "--compute", "30").feed()
-        t.wait_for(lambda: one.slice_us() == 3000, "no slice: %s" % _groups(other))
+        t.wait_for(lambda: one.slice_us() == 6000, "no slice: %s" % _groups(other))
         # A busy machine lets it idle at times. Taken off, it would have 30 at the most.
         t.wait_for(lambda: of_card(other, one, total_ms=500) > 90, "it is taken off")
         one.stop()
@@ -518,7 +518,7 @@ def top(node, _):
     """cgpu top says what the accounting says."""
     three = Member(node, "three", "--weight", "3").feed()
     seven = Member(node, "seven", "--weight", "7").feed()
-    t.wait_for(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))
+    t.wait_for(lambda: (three.slice_us(), seven.slice_us()) == (3600, 8400), lambda: "no slices: %s" % _groups(node))
 
     def look(count=1):
         """The last of so many looks: by name, and the GPU's own."""
