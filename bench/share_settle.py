@@ -3,11 +3,11 @@ simulated GPU, by the accounting of its engines. Kernels of 1 ms, queues always 
 
 40 changes of each kind: of a share (`cgpu set`), of the policy (soft and fixed in turn), a container that
 comes, one that goes. From the moment before the change is asked for (of one that comes: from when its first
-channel group is on the GPU) windows of 100 ms of the GPU's time begin every 10 ms, for a second. The figure
+channel group is on the GPU) windows of 250 ms of the GPU's time begin every 10 ms, for a second. The figure
 of a change is the end of the first window from which on in all windows everybody is within 3 points of the
 fair share; 1000 ms where there is none. A change during which the machine itself was late is repeated, 20 of
 a kind at the most, and counted. With each change stands for how long the accounting, read each millisecond, could
-not be read: so long a duty cycle's window may have ended late, and 3 ms are 3 points of 100. Needs root; prints
+not be read: so long a duty cycle's window may have ended late, and 7.5 ms are 3 points of 250 ms. Needs root; prints
 every change; the last line is the 90th percentile of all.
 """
 import os
@@ -19,7 +19,8 @@ import cgpu_test as t  # noqa: E402
 
 CHANGES = int(os.environ.get("CHANGES", "40"))
 REPEATED = 20
-WINDOW_MS, STEP_MS, HORIZON_MS, POINTS = 100, 10, 1000, 3
+# Twenty rounds of two containers' time slices: in fewer, whole time slices are more than the points.
+WINDOW_MS, STEP_MS, HORIZON_MS, POINTS = 250, 10, 1000, 3
 MS = 1000000
 LOAD = shares.queued(1000)
 

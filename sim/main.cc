@@ -60,7 +60,7 @@ void RaiseFileLimit() {
 }
 
 int Serve(const std::string& name, const std::string& asked, const std::string& driver_text,
-          const GpuOptions& options) {
+          const GpuOptions& options, const std::string& hang_rules, bool caps) {
   const Result<NodeDir> dir = NodeDir::Of(name);
   if (!dir.ok()) {
     return FailStart(dir.error());
@@ -76,19 +76,24 @@ int Serve(const std::string& name, const std::string& asked, const std::string& 
   if (const Result<> fits = CheckDriver(*gpus, *version); !fits.ok()) {
     return FailStart(fits.error());
   }
+  const Result<HangRules> rules = ParseHangRules(hang_rules);
+  if (!rules.ok()) {
+    return FailStart(rules.error());
+  }
   // None of these is destroyed: the process ends in ControlServer::Stop().
   const Result<GpuLink*> link = GpuLink::Start(options);
   if (!link.ok()) {
     return FailStart(link.error());
   }
   auto* driver = new Driver(std::move(gpus).value(), *version, *rm::FindAbi(*version));
+  driver->SetHangRules(*rules);
   auto* files = new FuseServer(*driver, dir->Mount());
   files->SetEngines(*link);
   auto* control = new ControlServer(*driver, *files, **link, *dir);
   StopOnSignal(*control);
   Result<> done = files->Start();
   if (done.ok()) {
-    done = WriteFile(dir->Description(), DescribeNode(*driver, *files, *dir), 0644);
+    done = WriteFile(dir->Description(), DescribeNode(*driver, *files, *dir, caps), 0644);
   }
   if (done.ok()) {
     done = MakeDirectories(dir->CdiFolder(), 0755);
@@ -143,6 +148,10 @@ int Main(int argc, char** argv) {
                                       {"--copy-gbps", &options.copy_gbps}}) {
     app.AddOption(option, *value, "As `cgpu sim start` takes it");
   }
+  std::string hang_rules = "all";
+  app.AddOption("--hang-rules", hang_rules, "As `cgpu sim start` takes it");
+  bool no_caps = false;
+  app.AddFlag("--no-caps", no_caps, "As `cgpu sim start` takes it");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }
@@ -154,7 +163,7 @@ int Main(int argc, char** argv) {
   signal(SIGHUP, SIG_IGN);
   umask(0022);
   RaiseFileLimit();
-  return Serve(name, gpus, driver, options);
+  return Serve(name, gpus, driver, options, hang_rules, !no_caps);
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ NvStatus DisableChannels(ControlCall& call) {
   if (params.numChannels > std::size(params.hClientList)) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  std::vector<Object*> channels;
+  std::vector<DriverModel::Owned> channels;
   for (rm::NvU32 i = 0; i < params.numChannels; ++i) {
     Client* client = call.model.FindClient(params.hClientList[i]);
     Object* channel =
@@ -122,7 +122,7 @@ NvStatus DisableChannels(ControlCall& call) {
     if (channel == nullptr || channel->kind != ObjectKind::kChannel) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
-    channels.push_back(channel);
+    channels.emplace_back(client, channel);
   }
   call.wait.ticket =
       call.model.Disable(channels, params.bDisable != 0, params.bOnlyDisableScheduling != 0);

@@ -52,6 +52,11 @@ void Driver::SetEngines(GpuPort* engines) {
   model_.SetEngines(engines);
 }
 
+void Driver::SetHangRules(const HangRules& rules) {
+  const MutexLock lock(mutex_);
+  model_.SetHangRules(rules);
+}
+
 void Driver::SetLost(unsigned index, bool lost) {
   const MutexLock lock(mutex_);
   model_.SetLost(static_cast<int>(index), lost);

@@ -66,6 +66,7 @@ class Driver {
 
   // Sets the engines. Call it before anything else. `engines` outlives the driver.
   void SetEngines(GpuPort* engines);
+  void SetHangRules(const HangRules& rules);
   // Gives `visit` what an address of one of its spaces leads to, and returns whether it leads
   // anywhere. Under the driver's lock, so that the block stays.
   [[nodiscard]] bool Translate(rm::NvU64 space, rm::NvU64 address,

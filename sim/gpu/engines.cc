@@ -21,9 +21,9 @@ constexpr Duration kMillisecond = 1000 * kMicrosecond;
 constexpr Duration kBusyLook = 50 * kMicrosecond;
 constexpr Duration kIdleLook = kMillisecond;
 constexpr Duration kStaysBusy = 5 * kMillisecond;
-// NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES. ctrl2080perf.h says that 72 samples take ten
-// seconds. On an H200, counting 1/72 of ten seconds for each made a GPU that was full 77.3 % busy
-// (docs/hardware/h200-580.159.04.md): one took 180 ms.
+// NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES. ctrl2080perf.h says that 72 samples take
+// ten seconds. On an H200, counting 1/72 of ten seconds for each made a GPU that was full 77.3 %
+// busy (docs/hardware/h200-580.159.04.md): one took 180 ms.
 constexpr Duration kSample = 180'000'000;
 
 Time Now() {
@@ -267,8 +267,9 @@ bool Engines::AdvanceGpus(Time now) {
   return done;
 }
 
-// One of each group that ran; none when nothing did, and then no more until something does. Switches
-// count as use, each for the group that comes: an H200 was as busy with two programs as with one.
+// One of each group that ran; none when nothing did, and then no more until something does.
+// Switches count as use, each for the group that comes: an H200 was as busy with two programs as
+// with one.
 void Engines::TakeSample(Time end) {
   bool any = false;
   for (const auto& [group, owner] : groups_) {
@@ -278,8 +279,7 @@ void Engines::TakeSample(Time end) {
     if (!accounting) {
       continue;
     }
-    const Duration used =
-        accounting->gpu_time_ns + accounting->switches * costs_.context_switch_ns;
+    const Duration used = accounting->gpu_time_ns + accounting->switches * costs_.context_switch_ns;
     if (used == before) {
       continue;
     }

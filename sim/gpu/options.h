@@ -11,7 +11,7 @@ struct GpuOptions {
   // DISABLE_CHANNELS, PREEMPT, STOP_CHANNEL of what is running. An H200, the call included: 366 to
   // 455.
   std::uint64_t preempt_us = 300;
-  std::uint64_t copy_gbps = 20;    // 10^9 bytes a second, of each copy engine
+  std::uint64_t copy_gbps = 20;  // 10^9 bytes a second, of each copy engine
 };
 
 }  // namespace cgpu::sim

@@ -23,6 +23,7 @@
 #include "rm/nv_structs.h"
 #include "sim/model/encoder_sessions.h"
 #include "sim/model/gpu.h"
+#include "sim/model/hang_rules.h"
 #include "sim/model/memory.h"
 #include "sim/model/object.h"
 
@@ -113,6 +114,7 @@ struct ChannelAccounting {
   bool scheduled = false;
   bool disabled = false;
   bool stopped = false;
+  bool hung = false;
 };
 // Errors of a GPU's memory since the node began, as an operator of the node put them there.
 struct EccErrors {
@@ -240,14 +242,15 @@ class DriverModel {
   // Sets the engines. `engines` outlives the model; none: nothing runs.
   void SetEngines(GpuPort* engines) { engines_ = engines; }
   [[nodiscard]] GpuPort* Engines() const { return engines_; }
+  void SetHangRules(const HangRules& rules) { hang_rules_ = rules; }
   // Returns the group of a channel or of a group.
   [[nodiscard]] static Group& GroupOf(Client& client, Object& object);
   // Schedules a channel, or all channels of a group, whichever of its duplicates is named, and
   // tells the engines of those that they do not know.
   [[nodiscard]] GpuTicket ScheduleChannel(Client& client, Object& channel, bool on);
   [[nodiscard]] GpuTicket ScheduleGroup(Client& client, Object& group, bool on);
-  [[nodiscard]] GpuTicket Disable(std::span<Object* const> channels, bool off,
-                                  bool only_scheduling);
+  using Owned = std::pair<Client*, Object*>;
+  [[nodiscard]] GpuTicket Disable(std::span<const Owned> channels, bool off, bool only_scheduling);
   [[nodiscard]] GpuTicket Stop(Object& channel);
   [[nodiscard]] GpuTicket Preempt(Group& group);
   void SetTimeslice(Group& group, rm::NvU64 us);
@@ -328,6 +331,9 @@ class DriverModel {
                            Object& object);
   void PutOnGpu(Client& client, Object& channel);
   void SetScheduled(Client& client, Object& channel, bool on);
+  void Hang(Object& channel);
+  void HangRescheduled(std::span<Object* const> channels);
+  void HangListed(std::span<const Owned> channels, bool off);
   [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int gpu);
   [[nodiscard]] NvStatus MakeGroup(int gpu, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
   // Returns the pool that the numbers of a runlist's channels come from.
@@ -365,6 +371,7 @@ class DriverModel {
   std::vector<EccErrors> ecc_;
   std::set<int> lost_;  // GPUs that have fallen off the bus
   GpuPort* engines_ = nullptr;
+  HangRules hang_rules_;
   GpuKey next_key_ = 1;
   rm::NvU64 next_space_ = 1;
   std::map<rm::NvU64, KnownSpace> spaces_;

@@ -114,6 +114,7 @@ struct Object {
   bool scheduled = false;                  // kChannel
   bool disabled = false;                   // kChannel: by FIFO_DISABLE_CHANNELS
   bool stopped = false;                    // kChannel: by STOP_CHANNEL
+  bool hung = false;                       // kChannel: by one of HangRules
   bool cuda_limit = false;                 // kDevice: it limits the GPU's clocks
   bool exclusive = false;                  // kEngine, of video: nobody else may have one
 };

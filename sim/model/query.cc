@@ -35,6 +35,7 @@ void AddToGpu(const Client& client, const Object& object, GpuAccounting& gpu) {
     entry.scheduled = object.scheduled;
     entry.disabled = object.disabled;
     entry.stopped = object.stopped;
+    entry.hung = object.hung;
     gpu.channels.push_back(entry);
   }
 }

@@ -1,5 +1,7 @@
 // The driver's messages to the engines about groups, channels and address spaces.
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "sim/model/driver_model.h"
 
@@ -92,22 +94,58 @@ void DriverModel::SetScheduled(Client& client, Object& channel, bool on) {
   }
   // A ring without entries or without its page of pointers can hold no work.
   const bool may_work = channel.setup.entries != 0 && !channel.setup.userd.expired();
-  if (on && engines_ != nullptr && channel.on_gpu == nullptr && !channel.stopped && may_work) {
+  const bool runs = !channel.stopped && !channel.hung;
+  if (on && engines_ != nullptr && channel.on_gpu == nullptr && runs && may_work) {
     PutOnGpu(client, channel);
   }
 }
 
+// Makes a channel never run again. Nobody is told.
+void DriverModel::Hang(Object& channel) {
+  channel.hung = true;
+  if (channel.on_gpu != nullptr && engines_ != nullptr) {
+    (void)engines_->Stop(channel.on_gpu->Key());
+  }
+}
+
+// Hangs channels that are scheduled together, if one of them is disabled.
+void DriverModel::HangRescheduled(std::span<Object* const> channels) {
+  const auto disabled = [](const Object* channel) { return channel->disabled; };
+  if (hang_rules_.rescheduled && std::ranges::any_of(channels, disabled)) {
+    std::ranges::for_each(channels, [this](Object* channel) { Hang(*channel); });
+  }
+}
+
+void DriverModel::HangListed(std::span<const Owned> channels, bool off) {
+  const bool mixed =
+      std::ranges::any_of(channels, [](const Owned& one) { return !one.second->scheduled; });
+  const bool copies = std::ranges::any_of(channels, [](const Owned& one) {
+    return GroupOf(*one.first, *one.second).runlist != rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  });
+  for (const auto& [client, channel] : channels) {
+    if ((hang_rules_.mixed && mixed) || (hang_rules_.copies && copies) ||
+        (hang_rules_.unscheduled && off && !channel->scheduled) ||
+        (hang_rules_.enabled && !off && !channel->disabled)) {
+      Hang(*channel);
+    }
+  }
+}
+
 GpuTicket DriverModel::ScheduleChannel(Client& client, Object& channel, bool on) {
+  if (on) {
+    HangRescheduled(std::array<Object*, 1>{&channel});
+  }
   SetScheduled(client, channel, on);
   const std::vector<GpuKey> keys = KeysOf(std::array<Object*, 1>{&channel});
   return keys.empty() || engines_ == nullptr ? 0 : engines_->Schedule(keys, on);
 }
 
 GpuTicket DriverModel::ScheduleGroup(Client& client, Object& group, bool on) {
+  std::vector<Owned> found;
   std::vector<Object*> channels;
   const auto take = [&](Client& owner, Object& object) {
     if (object.kind == ObjectKind::kChannel && &GroupOf(owner, object) == group.group.get()) {
-      SetScheduled(owner, object, on);
+      found.emplace_back(&owner, &object);
       channels.push_back(&object);
     }
   };
@@ -122,15 +160,24 @@ GpuTicket DriverModel::ScheduleGroup(Client& client, Object& group, bool on) {
       }
     }
   }
+  if (on) {
+    HangRescheduled(channels);
+  }
+  for (const auto& [owner, channel] : found) {
+    SetScheduled(*owner, *channel, on);
+  }
   const std::vector<GpuKey> keys = KeysOf(channels);
   return keys.empty() || engines_ == nullptr ? 0 : engines_->Schedule(keys, on);
 }
 
-GpuTicket DriverModel::Disable(std::span<Object* const> channels, bool off, bool only_scheduling) {
-  for (Object* channel : channels) {
+GpuTicket DriverModel::Disable(std::span<const Owned> channels, bool off, bool only_scheduling) {
+  HangListed(channels, off);
+  std::vector<Object*> objects;
+  for (const auto& [client, channel] : channels) {
     channel->disabled = off;
+    objects.push_back(channel);
   }
-  const std::vector<GpuKey> keys = KeysOf(channels);
+  const std::vector<GpuKey> keys = KeysOf(objects);
   return keys.empty() || engines_ == nullptr ? 0 : engines_->Disable(keys, off, only_scheduling);
 }
 

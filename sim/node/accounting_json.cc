@@ -49,6 +49,7 @@ json ChannelReply(const ChannelAccounting& channel, const EngineAccounting& engi
           {"scheduled", channel.scheduled},
           {"disabled", channel.disabled},
           {"stopped", channel.stopped},
+          {"hung", channel.hung},
           {"gp_get", work.gp_get},
           {"gp_put", work.gp_put},
           {"kernels", work.kernels},

@@ -121,11 +121,16 @@ Result<FaultRule> ParseFault(const json& request) {
 
 }  // namespace
 
-std::string DescribeNode(const Driver& driver, const FuseServer& files, const NodeDir& dir) {
-  json node = {
-      {"name", dir.Name()},       {"server_pid", getpid()}, {"driver", driver.VersionText()},
-      {"mount", dir.Mount()},     {"files", json::array()}, {"gpus", json::array()},
-      {"libraries", NvmlFolder()}};
+std::string DescribeNode(const Driver& driver, const FuseServer& files, const NodeDir& dir,
+                         bool caps) {
+  json node = {{"name", dir.Name()},
+               {"server_pid", getpid()},
+               {"driver", driver.VersionText()},
+               {"mount", dir.Mount()},
+               {"files", json::array()},
+               {"gpus", json::array()},
+               {"libraries", NvmlFolder()},
+               {"caps", caps}};
   static constexpr const char* kKinds[] = {"", "ctl", "uvm", "gpu"};
   for (const Tree::DeviceFileInfo& file : files.GetTree().Devices()) {
     char mask[24];

@@ -42,7 +42,7 @@ class ControlServer {
 
 // Returns the node's description, as node.json holds it.
 [[nodiscard]] std::string DescribeNode(const Driver& driver, const FuseServer& files,
-                                       const NodeDir& dir);
+                                       const NodeDir& dir, bool caps);
 
 // Returns the same for container engines: the Container Device Interface specification of
 // "nvidia.com/gpu", as NVIDIA's toolkit writes one of a real node. Device files are files here,

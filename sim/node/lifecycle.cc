@@ -93,19 +93,24 @@ Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) 
       return fd->error();
     }
   }
-  const std::vector<std::string> words = {options.server,
-                                          "--name",
-                                          dir.Name(),
-                                          "--gpus",
-                                          options.gpus,
-                                          "--driver",
-                                          options.driver,
-                                          "--context-switch-us",
-                                          std::to_string(options.gpu.context_switch_us),
-                                          "--preempt-us",
-                                          std::to_string(options.gpu.preempt_us),
-                                          "--copy-gbps",
-                                          std::to_string(options.gpu.copy_gbps)};
+  std::vector<std::string> words = {options.server,
+                                    "--name",
+                                    dir.Name(),
+                                    "--gpus",
+                                    options.gpus,
+                                    "--driver",
+                                    options.driver,
+                                    "--context-switch-us",
+                                    std::to_string(options.gpu.context_switch_us),
+                                    "--preempt-us",
+                                    std::to_string(options.gpu.preempt_us),
+                                    "--copy-gbps",
+                                    std::to_string(options.gpu.copy_gbps),
+                                    "--hang-rules",
+                                    options.hang_rules};
+  if (options.no_caps) {
+    words.emplace_back("--no-caps");
+  }
   const std::vector<char*> argv = PointersTo(words);
   const pid_t pid = fork();
   if (pid < 0) {

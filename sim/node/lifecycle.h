@@ -15,6 +15,8 @@ struct StartOptions {
   std::string driver;  // a branch, as "550", or a full version
   std::string server;  // path of the program cgpu-sim
   GpuOptions gpu;
+  std::string hang_rules = "all";  // as ParseHangRules() takes it
+  bool no_caps = false;            // cgpu is to treat its GPUs as GPUs that nobody has measured
 };
 
 // Starts a node's server in the background and returns when it answers. Needs root,

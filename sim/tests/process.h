@@ -85,9 +85,9 @@ class Process {
     params.size = size;
     return Alloc(device, rm::NV01_MEMORY_LOCAL_USER, params);
   }
-  rm::NvHandle AllocGroup() {
+  rm::NvHandle AllocGroup(rm::NvU32 engine = rm::NV2080_ENGINE_TYPE_GRAPHICS) {
     rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
-    params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+    params.engineType = engine;
     return Alloc(device, rm::KEPLER_CHANNEL_GROUP_A, params);
   }
   rm::NvHandle AllocChannel(rm::NvHandle parent, rm::NvU32 cls) {

@@ -197,7 +197,13 @@ TEST_F(Work, AChannelWithoutARingIsNothingToThem) {
   EXPECT_TRUE(mine.GetAccounting().gpus[0].channels.at(0).scheduled);
 }
 
+// Returns the rule alone.
+HangRules Only(const char* rule) {
+  return *ParseHangRules(rule);
+}
+
 TEST_F(Work, WhatWasSetBeforeIsTold) {
+  driver->SetHangRules(Only("none"));
   const rm::NvHandle memory = mine.AllocVidmem(kBig);
   const rm::NvHandle group = mine.AllocGroup();
   const rm::NvHandle channel = AllocWorker(group, memory, 0);
@@ -212,6 +218,63 @@ TEST_F(Work, WhatWasSetBeforeIsTold) {
   slice.timesliceUs = 888;
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, slice));
   EXPECT_EQ((std::pair<GpuKey, rm::NvU64>(gpu.groups[0].key, 888)), gpu.slices.at(0));
+}
+
+TEST_F(Work, RulesOfHangingAreParsed) {
+  EXPECT_TRUE(Only("all").enabled && Only("all").unscheduled && Only("copies,mixed").mixed);
+  EXPECT_FALSE(Only("none").enabled || Only("copies,mixed").rescheduled);
+  for (const char* wrong : {"", "copies,", "all,none", "other"}) {
+    EXPECT_FALSE(ParseHangRules(wrong).ok()) << wrong;
+  }
+}
+
+// Breaks each rule, under this rule alone.
+TEST_F(Work, AChannelThatBreaksARuleNeverRuns) {
+  const rm::NvHandle memory = mine.AllocVidmem(kBig);
+  const auto hung = [&](rm::NvHandle channel) {
+    Driver::Counts counts;
+    const Accounting all = driver->GetAccounting(&counts);
+    return std::ranges::any_of(all.gpus[0].channels,
+                               [&](const auto& one) { return one.handle == channel && one.hung; });
+  };
+  const auto disable = [&](rm::NvHandle first, rm::NvHandle second, bool off) {
+    rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
+    params.bDisable = off ? 1 : 0;
+    params.numChannels = second == 0 ? 1 : 2;
+    params.hClientList[0] = params.hClientList[1] = mine.client;
+    params.hChannelList[0] = first;
+    params.hChannelList[1] = second;
+    EXPECT_EQ(rm::NV_OK,
+              mine.Control(mine.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params));
+  };
+  for (const char* rule : {"none", "unscheduled", "mixed", "rescheduled", "copies", "enabled"}) {
+    driver->SetHangRules(Only(rule));
+    const auto is = [&](const char* name) { return std::string_view(rule) == name; };
+    const rm::NvHandle group = mine.AllocGroup();
+    const rm::NvHandle runs = AllocWorker(group, memory, 0);
+    Schedule(group, true);
+    const rm::NvHandle late = AllocWorker(group, memory, 0);
+    disable(runs, 0, true);
+    disable(runs, 0, false);
+    EXPECT_FALSE(hung(runs)) << rule << ": nothing is wrong with that";
+    disable(runs, late, true);
+    EXPECT_EQ(hung(runs), is("mixed")) << rule;
+    EXPECT_EQ(hung(late), is("mixed") || is("unscheduled")) << rule;
+    Schedule(group, true);
+    EXPECT_EQ(hung(runs), is("mixed") || is("rescheduled")) << rule;
+
+    const rm::NvHandle other = mine.AllocGroup();
+    const rm::NvHandle on = AllocWorker(other, memory, 0);
+    Schedule(other, true);
+    disable(on, 0, false);
+    EXPECT_EQ(hung(on), is("enabled")) << rule;
+
+    const rm::NvHandle copies = mine.AllocGroup(rm::NV2080_ENGINE_TYPE_COPY0);
+    const rm::NvHandle copy = AllocWorker(copies, memory, 0);
+    Schedule(copies, true);
+    disable(copy, 0, true);
+    EXPECT_EQ(hung(copy), is("copies")) << rule;
+  }
 }
 
 TEST_F(Work, AddressesOfTheDriversOwnTablesLeadToMemory) {

@@ -62,7 +62,7 @@ std::map<std::string, PlannedGpu> PlanGpus(const Registry& registry, const Regis
 std::set<std::string> SuspendableGpus(const std::string& name) {
   std::set<std::string> gpus;
   const auto node = FindNode(name);
-  if (node.ok() && !node->name.empty()) {
+  if (node.ok() && node->caps) {
     for (const Gpu& gpu : node->gpus) {
       gpus.insert(gpu.uuid);
     }

@@ -46,9 +46,8 @@ struct PlannedGpu {
                                                          const std::set<std::string>& suspendable);
 
 // Returns the UUIDs of the GPUs of `node`, as FindNode() takes its name, whose channels may be
-// taken off them: all of a simulated node, none of the host. On an H200, programs that started
-// under a duty cycle hung (docs/hardware/h200-580.159.04.md). A daemon of a simulated node has
-// containers of the host's GPUs beside it: theirs are not in the set.
+// taken off them (Node::caps). A daemon of a simulated node has containers of the host's GPUs
+// beside it: theirs are not in the set.
 [[nodiscard]] std::set<std::string> SuspendableGpus(const std::string& node);
 
 }  // namespace cgpu

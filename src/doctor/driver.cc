@@ -387,6 +387,24 @@ Finding Persistence(const Facts& facts) {
                                                      : Right("nvidia-persistenced runs");
 }
 
+Finding Caps(const Facts& facts) {
+  if (!HasGpus(facts)) {
+    return Skipped(kNoGpus);
+  }
+  const auto list = ListIn(RunCgpu(facts, {"policy", "--json"}), "cgpu policy");
+  if (!list.ok()) {
+    return Skipped(list.error().what);
+  }
+  std::vector<std::string> without;
+  for (const Value& gpu : list->Items()) {
+    if (!gpu["caps"].Flag()) {
+      without.push_back("GPU " + std::to_string(gpu["index"].Number()));
+    }
+  }
+  return without.empty() ? Right("the policies fixed and fair, and maxima, are caps")
+                         : Wrong("a percentage is a share, and no cap, on " + Joined(without));
+}
+
 Finding OtherProcesses(const Facts& facts) {
   if (!HasGpus(facts)) {
     return Skipped(kNoGpus);

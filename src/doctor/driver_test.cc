@@ -99,6 +99,8 @@ std::vector<Fault> DriverFaults() {
       Changed("mig", "gpu0", "/proc/driver/nvidia/capabilities/gpu0/mig/gi3/access", ""),
       Runs("mps", "nvidia-cuda-mps-control"),
       Removed("persistence", "does not run", "/proc/700"),
+      Said("caps", "GPU 1, GPU 2", "/usr/bin/cgpu policy --json",
+           R"([{"index": 0, "caps": true}, {"index": 1, "caps": false}, {"index": 2}])"),
       Said("other-processes", "python (77)", "/usr/bin/cgpu ps --unmanaged --json",
            "cgpu: a notice\n[{\"pid\": 77, \"command\": \"python\"}]\n"),
       {"sim-nodes", "default", [](FakeHost& host) { AddSimulatedNode(host, ECONNREFUSED); }},

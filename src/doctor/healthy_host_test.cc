@@ -46,6 +46,7 @@ void AddDriver(FakeHost& host) {
   host.Says("modinfo -F version nvidia", std::string(kDriver) + "\n");
   host.Says("/usr/bin/cgpu smi -L", "GPU 0: X (UUID: GPU-0)\nGPU 1: X (UUID: GPU-1)\n");
   host.Says("/usr/bin/cgpu ps --unmanaged --json", "[]\n");
+  host.Says("/usr/bin/cgpu policy --json", R"([{"index": 0, "caps": true}])");
 }
 
 void AddEngines(FakeHost& host) {

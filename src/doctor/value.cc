@@ -69,4 +69,8 @@ long Value::Number(long otherwise) const {
                                                               : otherwise;
 }
 
+bool Value::Flag() const {
+  return tree_ != nullptr && tree_->part->is_boolean() && tree_->part->get<bool>();
+}
+
 }  // namespace cgpu::doctor

@@ -25,6 +25,7 @@ class Value {
   [[nodiscard]] std::vector<std::string> Keys() const;  // of an object
   [[nodiscard]] std::string Text() const;               // "" where it is none
   [[nodiscard]] long Number(long otherwise = 0) const;
+  [[nodiscard]] bool Flag() const;  // false where it is none
 
  private:
   std::shared_ptr<const Tree> tree_;

@@ -286,7 +286,8 @@ TEST(Feedback, WhoPausesIsHelpedOnlyAsFarAsItIsWorthIt) {
     const double gain = got[0] - without[0];
     EXPECT_EQ(gain > 0.05, helped) << kernel_us << " us each " << gap_us;
     // The shortest time slices with their switches: four fifths of the time and a gap.
-    EXPECT_GT(SumOf(got), helped ? 0.78 : SumOf(without) - 0.02) << kernel_us << " us each " << gap_us;
+    EXPECT_GT(SumOf(got), helped ? 0.78 : SumOf(without) - 0.02)
+        << kernel_us << " us each " << gap_us;
   }
 }
 

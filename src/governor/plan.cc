@@ -16,9 +16,9 @@ constexpr double kMeanSliceUs = 40 * kSwitchUs;
 constexpr double kLeastSliceUs = 10 * kSwitchUs;
 constexpr double kMostRoundUs = 100'000;
 // Time slice while a container of high priority may come at any time. Nothing tells of a launch, so
-// that container waits for the end of a time slice: 1.5 ms with the switch. Shorter ones would
-// cost the others more than the tenth that the switches between them take now.
-constexpr double kShortSliceUs = 9 * kSwitchUs;
+// that container waits for the end of a time slice: 1.35 ms with the switch. Shorter ones would
+// cost the others more than the ninth that the switches between them take now.
+constexpr double kShortSliceUs = 8 * kSwitchUs;
 constexpr double kLeastShortSliceUs = kSwitchUs;
 // Shortest window: 20 switches. The shim takes a channel off the GPU in about 0.5 ms (H200).
 constexpr double kLeastWindowUs = 20 * kSwitchUs;

@@ -124,12 +124,12 @@ TEST(Plan, FairKeepsThePlaceOfEach) {
 TEST(Plan, NobodyWaitsLongForHighPriority) {
   Rules rules;
   const auto orders = Plan(rules, {Member{}, High(), Member{}});
-  EXPECT_EQ(orders[0].slice_us, 1'350);
-  EXPECT_EQ(orders[2].slice_us, 1'350);
+  EXPECT_EQ(orders[0].slice_us, 1'200);
+  EXPECT_EQ(orders[2].slice_us, 1'200);
   EXPECT_TRUE(orders[1].high);
   EXPECT_FALSE(orders[0].high);
   // 90 of 100, in a time slice before each of the others.
-  EXPECT_NEAR(orders[1].slice_us, 24'300, 1);
+  EXPECT_NEAR(orders[1].slice_us, 21'600, 1);
   EXPECT_EQ(orders[1].turns, 2);
 }
 
@@ -139,7 +139,7 @@ TEST(Plan, HighPriorityCanBeCarriedOutHoweverManyOthersThereAre) {
   std::vector<Member> members(kMostMaxInst - 1);
   members.push_back(High());
   const Order order = Plan(rules, members).back();
-  EXPECT_NEAR(order.slice_us, 63 * 1'350 * 99, 1);
+  EXPECT_NEAR(order.slice_us, 63 * 1'200 * 99, 1);
   EXPECT_TRUE(IsSound(order)) << order.slice_us;
 }
 
@@ -153,14 +153,16 @@ TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
     std::vector<Member> members(count, WithPercent(100 / count));
     members.push_back(High());
     const auto orders = Plan(rules, members);
-    EXPECT_EQ(orders.front().slice_us, count == 4 ? 500 : count == 2 ? 1'000 : 1'350)
+    EXPECT_EQ(orders.front().slice_us, count == 4   ? 500
+                                       : count == 2 ? 1'000
+                                                    : 1'200)
         << "a turn in each window";
     EXPECT_NEAR(orders.back().slice_us, 9 * orders.front().slice_us, 1) << "beside " << count;
     EXPECT_EQ(orders.back().turns, count);
   }
   // The others may have 30 % at the most; a third of that is the 10 % that is left to them.
   const auto orders = Plan(rules, {WithPercent(30), High()});
-  EXPECT_NEAR(orders[1].slice_us, 2'700, 1);
+  EXPECT_NEAR(orders[1].slice_us, 2'400, 1);
 }
 
 TEST(Plan, FairIsForAllThatAreThere) {

@@ -2,11 +2,11 @@
 //
 // Two lists of the driver say it together. The list of context switches says whose context was on
 // the engine when, to the microsecond. But a context that has nothing to do stays there until
-// another comes. The samples say how busy the engine was in each window of less than a fifth of a second, but not by whom.
-// So each window's busy time is divided among the processes whose contexts were on the engine in
-// it. All together get what the sample says, and nobody gets more than the time for which its
-// context was there; but where switches are missing, what is left is divided as the known stays
-// are.
+// another comes. The samples say how busy the engine was in each window of less than a fifth of a
+// second, but not by whom. So each window's busy time is divided among the processes whose contexts
+// were on the engine in it. All together get what the sample says, and nobody gets more than the
+// time for which its context was there; but where switches are missing, what is left is divided as
+// the known stays are.
 //
 // In a window that is busy throughout, or that only one process was in, that leaves one answer.
 // Else it is an estimate, by what was learnt of each process (habits.h).

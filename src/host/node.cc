@@ -70,6 +70,7 @@ Node NodeFrom(const Json& json) {
   node.proc_source = mount + "/proc/driver/nvidia";
   node.pci_source = mount + "/sys/bus/pci";
   node.libraries = json.value("libraries", std::string());
+  node.caps = json.value("caps", true);
   for (const Json& file : json.at("files")) {
     node.devices.push_back(DeviceFrom(file));
   }

@@ -176,6 +176,7 @@ struct ObjectInfo {
 // A channel and its group, by the names that the driver knows them by. The group of a lone channel
 // has no names: 0.
 struct ChannelInfo {
+  std::uint64_t id = 0;  // differs between channels; the same for all duplicates of one
   Handle client = 0;
   Handle channel = 0;
   std::uint64_t group = 0;  // differs between groups; the same for all duplicates of one
@@ -322,6 +323,8 @@ class Ledger {
   [[nodiscard]] std::vector<ClientInfo> Clients() const;
   [[nodiscard]] std::optional<ObjectInfo> Find(ClientRef client, Handle object) const;
   [[nodiscard]] std::optional<Gpu> GpuOf(ClientRef client, Handle object) const;
+  // Returns what ChannelInfo names the channel or channel group by.
+  [[nodiscard]] std::optional<std::uint64_t> ChannelOrGroup(ClientRef client, Handle object) const;
   // Returns true if other objects would be freed with it.
   [[nodiscard]] bool FreesOthers(ClientRef client, Handle object) const;
   // Returns true if an object that stays uses something that would be freed with it.

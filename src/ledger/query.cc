@@ -87,6 +87,15 @@ std::optional<Gpu> Ledger::GpuOf(ClientRef client, Handle object) const {
   return info ? info->gpu : std::nullopt;
 }
 
+std::optional<std::uint64_t> Ledger::ChannelOrGroup(ClientRef client, Handle object) const {
+  const Client* owner = Get(client);
+  const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
+  if (found == nullptr || found->block == nullptr) {
+    return std::nullopt;
+  }
+  return found->block->id;
+}
+
 bool Ledger::FreesOthers(ClientRef client, Handle object) const {
   const Client* owner = Get(client);
   const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
@@ -233,7 +242,7 @@ std::vector<ChannelInfo> Ledger::Channels(Gpu gpu) const {
       continue;
     }
     const Object& channel = *block.owner;
-    ChannelInfo info{ClientOf(channel), channel.handle, id, 0, 0, block.engine};
+    ChannelInfo info{id, ClientOf(channel), channel.handle, id, 0, 0, block.engine};
     const Block* group = lone ? nullptr : channel.parent->block;
     if (group != nullptr) {
       info.group = group->id;

@@ -17,8 +17,8 @@ struct Utilisation {
   std::uint64_t time_ns = 0;    // end of the window (ctrl2080gpumon.h: nanoseconds)
   std::uint64_t length_ns = 0;  // of the window
   double busy = 0;              // the engine for graphics and compute, 0 to 1
-  std::uint32_t pid = 0;      // process that was active on that at the end, or 0
-  double memory = 0;          // 0 to 1, as those below
+  std::uint32_t pid = 0;        // process that was active on that at the end, or 0
+  double memory = 0;            // 0 to 1, as those below
   double encoder = 0;
   double decoder = 0;
 };

@@ -192,6 +192,7 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   TellIfNobodyGoverns(options);
+  TellIfNoCap(node.caps, options.request.compute);
   auto reserved = Reserve(registry, node, options.request);
   if (!reserved.ok()) {
     NoteRefusal(options, reserved.error());

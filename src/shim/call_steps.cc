@@ -74,22 +74,32 @@ int CallSteps::ExecuteDecided(Pending& pending, Decision& decision) {
     (void)managed_.Settle();
   }
   const auto no_questions = questions_.KeepOut(decision);
-  const auto schedules = GpuOfSchedule(pending.call, decision);
+  const auto schedules = WhatIsScheduled(pending.call, decision);
   int error = decision.error;
-  if (schedules &&
-      !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
-    boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
-    accounting_.CountRefused(boundary::Reason::kNotAllowed,
-                             "a channel that cannot be given its share");
+  if (schedules) {
+    error = Schedule(pending, *schedules);
   } else if (decision.effects.switches_channels) {
     error = SwitchChannels(pending, *decision.gpu);
   } else {
     error = executor_.Execute(pending);
   }
-  if (schedules) {
-    scheduler_.AfterSchedule(*schedules);
-  }
   Account(pending, decision, error);
+  return error;
+}
+
+int CallSteps::Schedule(Pending& pending, const Scheduling& what) {
+  if (!scheduler_.BeforeSchedule(what.gpu, what.object)) {
+    boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
+    accounting_.CountRefused(boundary::Reason::kNotAllowed,
+                             "a channel that cannot be given its share");
+    return 0;
+  }
+  const int error = executor_.Execute(pending);
+  using Scheduled = Scheduler::Scheduled;
+  const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
+  scheduler_.AfterSchedule(
+      what.gpu, what.object,
+      !done ? Scheduled::kFailed : (what.on ? Scheduled::kOn : Scheduled::kOff));
   return error;
 }
 
@@ -123,15 +133,25 @@ void CallSteps::AnswerOfProcesses(boundary::Call& call, const Decision& decision
   accounting_.boundary.AnswerOfProcesses(call, decision, pids);
 }
 
-// Returns the GPU of the channels that the call schedules, if it does.
-std::optional<ledger::Gpu> CallSteps::GpuOfSchedule(const boundary::Call& call,
-                                                    const Decision& decision) {
+// Returns what the call schedules or takes off its list, if it does.
+std::optional<CallSteps::Scheduling> CallSteps::WhatIsScheduled(const boundary::Call& call,
+                                                                const Decision& decision) {
   if (!decision.effects.schedules_channels) {
     return std::nullopt;
   }
   const MutexLock lock(accounting_.mutex);
   const auto client = accounting_.ledger.FindClient(call.client);
-  return client ? accounting_.ledger.GpuOf(client->ref, call.object) : std::nullopt;
+  if (!client) {
+    return std::nullopt;
+  }
+  const auto gpu = accounting_.ledger.GpuOf(client->ref, call.object);
+  const auto object = accounting_.ledger.ChannelOrGroup(client->ref, call.object);
+  if (!gpu || !object) {
+    return std::nullopt;
+  }
+  // bEnable comes first in the parameters of all of them (ctrla06c.h, ctrla06fgpfifo.h).
+  const auto& params = call.nested[0].bytes;
+  return Scheduling{*gpu, *object, !params.empty() && boundary::Load<rm::NvBool>(params) != 0};
 }
 
 // Switches channels for their owner. The driver is asked only for channels that are not off by

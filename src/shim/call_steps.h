@@ -60,8 +60,15 @@ class CallSteps {
   void Account(Pending& pending, boundary::Decision& decision, int error);
   // Fills in an answer that the ledger gives.
   void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
-  [[nodiscard]] std::optional<ledger::Gpu> GpuOfSchedule(const boundary::Call& call,
-                                                         const boundary::Decision& decision);
+  // A channel or a group that is put on a runlist, or taken off it.
+  struct Scheduling {
+    ledger::Gpu gpu = 0;
+    std::uint64_t object = 0;  // ledger::ChannelInfo's id or group
+    bool on = false;
+  };
+  [[nodiscard]] std::optional<Scheduling> WhatIsScheduled(const boundary::Call& call,
+                                                          const boundary::Decision& decision);
+  int Schedule(Pending& pending, const Scheduling& what);
   int SwitchChannels(Pending& pending, ledger::Gpu gpu);
   Result<> PrepareDevice(const boundary::Decision& decision);
 

@@ -224,7 +224,9 @@ void VisitOrders(Io& io, S& orders) {
   io.Each(kOrder, orders, [&](auto& state) {
     auto& order = state.order;
     io.Number(order.slice_us, order.duty.period_us, order.duty.on_us, order.duty.phase_us,
-              order.high, state.standard_us, order.may_rest, order.turns, state.throttled_us);
+              order.high, state.standard_us, order.may_rest, order.turns, state.throttled_us,
+              state.knows_scheduled);
+    io.Numbers(state.scheduled);
   });
 }
 

@@ -55,8 +55,7 @@ Handover Full() {
   server.mapping = true;
   server.unproved = true;
   server.record = 43;
-  server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57}, {}};
-  server.orders[0].throttled_us = 67;
+  server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57, 67, true, {94, 95}}, {}};
   server.counters = {{68, 69, 70, 71, 72, 73, 74, 75},
                      {76, 77, 78, 79, 80, 81},
                      {82, 83, 84, 85, 86, 87, 88, 89},
@@ -91,6 +90,8 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->server.exports, Full().server.exports);
   EXPECT_EQ(read->server.orders[0].order, Full().server.orders[0].order);
   EXPECT_EQ(read->server.orders[0].throttled_us, 67U);
+  EXPECT_TRUE(read->server.orders[0].knows_scheduled);
+  EXPECT_EQ(read->server.orders[0].scheduled, Full().server.orders[0].scheduled);
   EXPECT_EQ(read->server.counters, Full().server.counters);
   EXPECT_EQ(read->server.boundary, Full().server.boundary);
   EXPECT_EQ(read->server.replay, "replay");
@@ -110,6 +111,8 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   ASSERT_TRUE(read.ok()) << read.error().what;
   Handover earlier = Full();
   earlier.server.orders[0].throttled_us = 0;
+  earlier.server.orders[0].knows_scheduled = false;
+  earlier.server.orders[0].scheduled.clear();
   earlier.server.counters = {};
   EXPECT_EQ(Encode(*read), Encode(earlier));
 }

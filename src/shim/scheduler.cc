@@ -32,6 +32,11 @@ std::uint64_t NowUs() {
       std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
+// Returns whether `object` is the channel or its group.
+bool IsOf(const ledger::ChannelInfo& channel, std::uint64_t object) {
+  return channel.id == object || channel.group == object;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(std::size_t gpus, GpuControls* controls, ListChannels list)
@@ -42,7 +47,11 @@ std::vector<OrderState> Scheduler::Save() const {
   std::vector<OrderState> state;
   state.reserve(gpus_.size());
   for (const Gpu& gpu : gpus_) {
-    state.push_back({gpu.order, gpu.standard_us, gpu.throttled_us});
+    state.push_back({gpu.order,
+                     gpu.standard_us,
+                     gpu.throttled_us,
+                     true,
+                     {gpu.scheduled.begin(), gpu.scheduled.end()}});
   }
   return state;
 }
@@ -53,6 +62,8 @@ void Scheduler::Load(const std::vector<OrderState>& state) {
     gpus_[i].order = state[i].order;
     gpus_[i].standard_us = state[i].standard_us;
     gpus_[i].throttled_us = state[i].throttled_us;
+    gpus_[i].all_scheduled = !state[i].knows_scheduled;
+    gpus_[i].scheduled.insert(state[i].scheduled.begin(), state[i].scheduled.end());
   }
 }
 
@@ -109,41 +120,75 @@ void Scheduler::AwaitSubmission(Gpu& gpu) {
   }
 }
 
-bool Scheduler::BeforeSchedule(std::size_t gpu, ledger::Handle client, ledger::Handle object) {
+bool Scheduler::BeforeSchedule(std::size_t gpu, std::uint64_t object) {
   // A group that another thread is freeing has no time slice for a moment.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kBetween{1};
   const MutexLock lock(mutex_);
-  Refresh(gpu, gpus_[gpu]);
-  const auto& others = gpus_[gpu].others;
-  if (gpus_[gpu].order.slice_us != 0 &&
-      std::ranges::none_of(others, [&](const ledger::ChannelInfo& channel) {
-        return (channel.client == client && channel.channel == object) ||
-               (channel.group_client == client && channel.group_handle == object);
-      })) {
-    AwaitSubmission(gpus_[gpu]);
+  Gpu& one = gpus_[gpu];
+  Refresh(gpu, one);
+  const bool shares =
+      std::ranges::none_of(one.others, [&](const auto& other) { return IsOf(other, object); });
+  if (one.order.slice_us != 0 && shares) {
+    AwaitSubmission(one);
   }
-  for (int tries = 1;; ++tries) {
-    Refresh(gpu, gpus_[gpu]);
-    ApplyLevels(gpu, gpus_[gpu]);
-    ApplySlices(gpu, gpus_[gpu]);
-    const Gpu& one = gpus_[gpu];
-    const bool all = one.unruly.empty() && (!one.crowded || one.order.may_rest);
-    if (all || tries == kTries) {
-      return all;
+  for (int tries = 1;;) {
+    Refresh(gpu, one);
+    ApplyLevels(gpu, one);
+    ApplySlices(gpu, one);
+    if (!one.unruly.empty() || (one.crowded && !one.order.may_rest)) {
+      if (tries++ == kTries) {
+        return false;
+      }
+      (void)passes_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kBetween);
+    } else if (shares && (one.off || !one.duty.State().on) && !let_through_ && !paused_) {
+      changed_.NotifyOne();  // the clock rests while there are no channels
+      passes_.Wait(mutex_);
+    } else {
+      break;
     }
-    (void)passes_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kBetween);
   }
+  if (shares) {
+    MakeWhole(gpu, one, object);
+    ++one.scheduling;
+  }
+  return true;
+}
+
+// Puts all channels of the group on the GPU.
+void Scheduler::MakeWhole(std::size_t index, Gpu& gpu, std::uint64_t object) {
+  if (gpu.off) {
+    NoteThrottled(gpu);
+    gpu.off = false;
+    PutBack(index, gpu);
+  }
+  std::set<std::uint64_t> groups;
+  for (const ledger::ChannelInfo& channel : gpu.channels) {
+    if (IsOf(channel, object)) {
+      groups.insert(channel.group);
+    }
+  }
+  std::vector<ledger::ChannelInfo> parts = gpu.channels;
+  std::erase_if(parts, [&](const auto& channel) { return !groups.contains(channel.group); });
+  SwitchOn(index, gpu, std::move(parts));
 }
 
 // The channels that were just scheduled run, whatever the others of the container do.
-void Scheduler::AfterSchedule(std::size_t gpu) {
+void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled result) {
   const MutexLock lock(mutex_);
   Gpu& one = gpus_[gpu];
   Refresh(gpu, one);
-  if (one.off) {
-    controls_->Switch(gpu, one.channels, false);
-  } else {
+  const bool shares =
+      std::ranges::none_of(one.others, [&](const auto& other) { return IsOf(other, object); });
+  one.scheduling -= shares && one.scheduling > 0 ? 1 : 0;
+  for (const ledger::ChannelInfo& channel : one.channels) {
+    if (IsOf(channel, object) && result == Scheduled::kOn) {
+      one.scheduled.insert(channel.id);
+    } else if (IsOf(channel, object) && result == Scheduled::kOff) {
+      one.scheduled.erase(channel.id);
+    }
+  }
+  if (!one.off) {
     TakeOffHeld(gpu, one);
   }
   changed_.NotifyOne();
@@ -198,6 +243,14 @@ void Scheduler::SwitchByOwner(
   }
   if ((!places.empty() || channels.empty()) && !ask(places)) {
     return;
+  }
+  for (const std::size_t place : places) {
+    const auto named = std::ranges::find_if(one.channels, [&](const auto& channel) {
+      return ChannelName(channel.client, channel.channel) == channels[place];
+    });
+    if (on && named != one.channels.end()) {
+      one.taken.erase(named->id);
+    }
   }
   for (const ChannelName& name : channels) {
     if (on) {
@@ -259,9 +312,16 @@ void Scheduler::Refresh(std::size_t index, Gpu& gpu) {
     });
   });
   std::set<std::uint64_t> groups;
+  std::set<std::uint64_t> ids;
   for (const ledger::ChannelInfo& channel : gpu.channels) {
     groups.insert(channel.group);
+    ids.insert(channel.id);
   }
+  if (std::exchange(gpu.all_scheduled, false)) {
+    gpu.scheduled = ids;
+  }
+  std::erase_if(gpu.scheduled, [&](std::uint64_t id) { return !ids.contains(id); });
+  std::erase_if(gpu.taken, [&](std::uint64_t id) { return !ids.contains(id); });
   std::erase_if(gpu.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
   std::erase_if(gpu.raised, [&](std::uint64_t group) { return !groups.contains(group); });
 }
@@ -375,21 +435,49 @@ bool Scheduler::IsHeld(const Gpu& gpu, const ledger::ChannelInfo& channel) {
          std::ranges::find(gpu.resting, channel.group) != gpu.resting.end();
 }
 
-void Scheduler::TakeOffHeld(std::size_t index, const Gpu& gpu) {
-  std::vector<ledger::ChannelInfo> held = gpu.channels;
-  std::erase_if(held, [&](const auto& channel) { return !IsHeld(gpu, channel); });
-  if (!held.empty()) {
-    controls_->Switch(index, held, false);
+// Takes off those of the channels that are scheduled. On an H200, programs hung that started while
+// all were taken off, also those that were not scheduled yet (docs/hardware/h200-580.159.04.md).
+// Nobody knows yet which rule they broke. So nothing that might be one is done: a channel that is
+// not scheduled is not named, none is put back that was not taken off, and no group is scheduled
+// while channels of it are off.
+void Scheduler::SwitchOff(std::size_t index, Gpu& gpu, std::vector<ledger::ChannelInfo> channels) {
+  std::erase_if(channels, [&](const auto& channel) { return !gpu.scheduled.contains(channel.id); });
+  if (channels.empty()) {
+    return;
+  }
+  controls_->Switch(index, channels, false);
+  for (const ledger::ChannelInfo& channel : channels) {
+    gpu.taken.insert(channel.id);
   }
 }
 
-// Puts back all that may run.
-void Scheduler::PutBack(std::size_t index, const Gpu& gpu) {
-  std::vector<ledger::ChannelInfo> free = gpu.channels;
-  std::erase_if(free, [&](const auto& channel) {
-    return IsHeld(gpu, channel) || gpu.off_by_owner.contains({channel.client, channel.channel});
+// Puts back those of the channels that an order took off, but not their owner.
+void Scheduler::SwitchOn(std::size_t index, Gpu& gpu, std::vector<ledger::ChannelInfo> channels) {
+  std::erase_if(channels, [&](const auto& channel) {
+    return !gpu.taken.contains(channel.id) ||
+           gpu.off_by_owner.contains({channel.client, channel.channel});
   });
-  controls_->Switch(index, free, true);
+  if (channels.empty()) {
+    return;
+  }
+  controls_->Switch(index, channels, true);
+  for (const ledger::ChannelInfo& channel : channels) {
+    gpu.taken.erase(channel.id);
+  }
+}
+
+void Scheduler::TakeOffHeld(std::size_t index, Gpu& gpu) {
+  std::vector<ledger::ChannelInfo> held = gpu.channels;
+  std::erase_if(held, [&](const auto& channel) { return !IsHeld(gpu, channel); });
+  SwitchOff(index, gpu, std::move(held));
+}
+
+// Puts back all that may run.
+void Scheduler::PutBack(std::size_t index, Gpu& gpu) {
+  std::vector<ledger::ChannelInfo> free = gpu.channels;
+  std::erase_if(free, [&](const auto& channel) { return IsHeld(gpu, channel); });
+  SwitchOn(index, gpu, std::move(free));
+  passes_.NotifyAll();
 }
 
 // Lets other groups rest, if it is time. Under a duty cycle that is between two windows: its period
@@ -421,7 +509,7 @@ void Scheduler::TryAgain(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
 // been the machine, which was busy, but not repeatedly.
 void Scheduler::TakeOff(std::size_t index, Gpu& gpu) {
   const std::uint64_t begin = NowUs();
-  controls_->Switch(index, gpu.channels, false);
+  SwitchOff(index, gpu, gpu.channels);
   const std::uint64_t took = NowUs() - begin;
   const std::uint64_t overran = took - std::min(took, kTakenOffUs);
   gpu.duty.Overran(std::min({overran, gpu.overran_us[0], gpu.overran_us[1]}));
@@ -438,8 +526,9 @@ void Scheduler::NoteThrottled(Gpu& gpu) {
   gpu.noted_us = now;
 }
 
+// Changes nothing while something is being scheduled; AfterSchedule() wakes the clock.
 void Scheduler::ApplyDuty(std::size_t index, Gpu& gpu) {
-  const bool off = !gpu.duty.Update(gpu.ran, NowUs()).on && !paused_;
+  const bool off = !gpu.duty.Update(gpu.ran, NowUs()).on && !paused_ && gpu.scheduling == 0;
   if (off != gpu.off) {
     NoteThrottled(gpu);
     gpu.off = off;

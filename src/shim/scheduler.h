@@ -63,6 +63,9 @@ struct OrderState {
   governor::Order order;
   std::uint64_t standard_us = 0;
   std::uint64_t throttled_us = 0;
+  // Channels that are scheduled, by ChannelInfo::id. An earlier version does not know them.
+  bool knows_scheduled = false;
+  std::vector<std::uint64_t> scheduled;
 };
 
 class Scheduler {
@@ -93,16 +96,19 @@ class Scheduler {
   [[nodiscard]] std::vector<OrderState> Save() const;
   void Load(const std::vector<OrderState>& state);
 
-  // Call it when `object`, a channel or a group of `client`'s, is about to be scheduled or taken
-  // off, or was. A group gets its time slice before it first runs, and is taken off the GPU at once
-  // if it is not its time. Returns false if a channel cannot be given its time slice, or there is
-  // one too many: then nothing more may be scheduled.
+  // Call it when `object`, a channel or a group by ChannelInfo's id or group, is about to be
+  // scheduled or taken off its list. A group gets its time slice before it first runs. Returns
+  // false if a channel cannot be given its time slice, or there is one too many: then nothing more
+  // may be scheduled. Otherwise call AfterSchedule() when that is done.
   //
   // May wait. The GPU engine gets its list of groups again each time, which ends the time slice of
   // the group that runs. So a container does that at most a few times a second, after some at once
-  // (NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt: a submission expires slices).
-  [[nodiscard]] bool BeforeSchedule(std::size_t gpu, ledger::Handle client, ledger::Handle object);
-  void AfterSchedule(std::size_t gpu);
+  // (NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt: a submission expires slices). Under
+  // a duty cycle it waits for a window: no group is scheduled while channels of it are off.
+  [[nodiscard]] bool BeforeSchedule(std::size_t gpu, std::uint64_t object);
+  // kFailed: the driver has refused it.
+  enum class Scheduled : std::uint8_t { kFailed, kOn, kOff };
+  void AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled result);
   // Call it when channels may be gone: the remaining groups then have the whole time slice.
   void AfterFree();
 
@@ -146,7 +152,11 @@ class Scheduler {
     std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // given to groups
     std::set<std::uint64_t> raised;                 // groups that run between the others'
-    bool levels = true;  // the GPU has interleave levels, as far as was seen
+    std::set<std::uint64_t> scheduled;              // channels that the driver has scheduled
+    bool all_scheduled = false;                     // and all that there are, at the next look
+    std::set<std::uint64_t> taken;                  // channels that are off by order
+    unsigned scheduling = 0;  // calls between BeforeSchedule() and AfterSchedule()
+    bool levels = true;       // the GPU has interleave levels, as far as was seen
     std::set<ChannelName> off_by_owner;
   };
 
@@ -163,8 +173,13 @@ class Scheduler {
   void AwaitSubmission(Gpu& gpu) CGPU_REQUIRES(mutex_);
   [[nodiscard]] static bool MayPutBack(const Gpu& gpu, const ChannelName& name);
   [[nodiscard]] static bool IsHeld(const Gpu& gpu, const ledger::ChannelInfo& channel);
-  void TakeOffHeld(std::size_t index, const Gpu& gpu) CGPU_REQUIRES(mutex_);
-  void PutBack(std::size_t index, const Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void SwitchOff(std::size_t index, Gpu& gpu, std::vector<ledger::ChannelInfo> channels)
+      CGPU_REQUIRES(mutex_);
+  void SwitchOn(std::size_t index, Gpu& gpu, std::vector<ledger::ChannelInfo> channels)
+      CGPU_REQUIRES(mutex_);
+  void TakeOffHeld(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void PutBack(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void MakeWhole(std::size_t index, Gpu& gpu, std::uint64_t object) CGPU_REQUIRES(mutex_);
   void TakeOff(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
   void NoteThrottled(Gpu& gpu) CGPU_REQUIRES(mutex_);
   void ApplyDuty(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);

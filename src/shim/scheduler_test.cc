@@ -35,7 +35,9 @@ class Desk final : public GpuControls {
               bool on) override {
     const MutexLock lock(mutex_);
     for (const ledger::ChannelInfo& channel : channels) {
+      EXPECT_TRUE(scheduled_.contains(channel.channel)) << channel.channel << " is not scheduled";
       if (on) {
+        EXPECT_TRUE(off_.contains(channel.channel)) << channel.channel << " is not off";
         off_.erase(channel.channel);
         put_on_.insert(channel.channel);
       } else {
@@ -76,8 +78,23 @@ class Desk final : public GpuControls {
   void Add(ledger::Handle group, ledger::Handle channel,
            std::uint32_t engine = rm::NV2080_ENGINE_TYPE_GRAPHICS) {
     const MutexLock lock(mutex_);
-    channels_.all.push_back({1, channel, group, 1, group, engine});
+    channels_.all.push_back({channel, 1, channel, group, 1, group, engine});
     ++channels_.changes;
+  }
+  // Schedules a group, or a channel.
+  void Schedule(std::uint64_t object) {
+    const MutexLock lock(mutex_);
+    std::set<std::uint64_t> groups;
+    for (const ledger::ChannelInfo& channel : channels_.all) {
+      if (channel.group == object || channel.id == object) {
+        groups.insert(channel.group);
+        scheduled_.insert(channel.channel);
+      }
+    }
+    for (const ledger::ChannelInfo& channel : channels_.all) {
+      EXPECT_FALSE(groups.contains(channel.group) && off_.contains(channel.channel))
+          << channel.channel << " is off while its group is scheduled";
+    }
   }
   void Remove(ledger::Handle group) {
     const MutexLock lock(mutex_);
@@ -135,6 +152,7 @@ class Desk final : public GpuControls {
   CondVar switched_;
   Scheduler::Channels channels_ CGPU_GUARDED_BY(mutex_);
   std::map<ledger::Handle, std::uint64_t> slices_ CGPU_GUARDED_BY(mutex_);
+  std::set<ledger::Handle> scheduled_ CGPU_GUARDED_BY(mutex_);
   std::set<ledger::Handle> gone_ CGPU_GUARDED_BY(mutex_);
   std::set<ledger::Handle> off_ CGPU_GUARDED_BY(mutex_);
   std::set<ledger::Handle> put_on_ CGPU_GUARDED_BY(mutex_);
@@ -162,6 +180,20 @@ Fixture& Make() {
   return Keep(new Fixture);
 }
 
+bool Schedule(Fixture& f, std::uint64_t object) {
+  if (!f.scheduler.BeforeSchedule(0, object)) {
+    return false;
+  }
+  f.desk.Schedule(object);
+  f.scheduler.AfterSchedule(0, object, Scheduler::Scheduled::kOn);
+  return true;
+}
+
+void AddScheduled(Fixture& f, ledger::Handle group, ledger::Handle channel) {
+  f.desk.Add(group, channel);
+  EXPECT_TRUE(Schedule(f, group));
+}
+
 TEST(Scheduler, DividesASliceAmongTheGroups) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
@@ -170,11 +202,11 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
   f.desk.Add(20, 21);
   f.desk.Add(20, 22);
   f.desk.Add(30, 31, 9);  // a copy engine's
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(Schedule(f, 20));
   EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 2'925}, {20, 2'925}}))
       << "each pays for its switch";
   f.desk.Remove(10);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(Schedule(f, 20));
   EXPECT_EQ(f.desk.Slices().at(20), 6'000);
   f.scheduler.SetOrder(0, {});
   EXPECT_EQ(f.desk.Slices().at(20), kStandardUs) << "as the driver pleases";
@@ -185,7 +217,7 @@ TEST(Scheduler, TheGroupsThatAreLeftHaveTheWholeSlice) {
   f.scheduler.SetOrder(0, {6'000, {}, false});
   for (const ledger::Handle group : {10U, 20U, 30U}) {
     f.desk.Add(group, group + 1);
-    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+    EXPECT_TRUE(Schedule(f, group));
   }
   EXPECT_EQ(f.desk.Slices().at(10), 1'900);
   f.desk.Remove(20);
@@ -203,14 +235,14 @@ TEST(Scheduler, OneGroupTooManyIsNotScheduled) {
   f.scheduler.SetOrder(0, {kSlice, {}, false});
   for (ledger::Handle group = 1; group <= 4; ++group) {
     f.desk.Add(group, 100 + group);
-    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+    EXPECT_TRUE(Schedule(f, group));
   }
   EXPECT_EQ(f.desk.Slices().at(1), 162);
   f.desk.Add(5, 105);
-  EXPECT_FALSE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_FALSE(Schedule(f, 5));
   EXPECT_TRUE(f.desk.Off().empty()) << "those that run are left alone";
   f.desk.Remove(2);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(Schedule(f, 5));
   EXPECT_EQ(f.desk.Slices().at(5), 162);
 }
 
@@ -222,8 +254,7 @@ TEST(Scheduler, GroupsTooManyTakeTurns) {
   f.scheduler.SetOrder(0, order);
   for (ledger::Handle group = 1; group <= 6; ++group) {
     f.desk.Add(group, 100 + group);
-    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
-    f.scheduler.AfterSchedule(0);
+    EXPECT_TRUE(Schedule(f, group));
   }
   EXPECT_EQ(f.desk.Slices().at(6), 162) << "it has it before its turn comes";
   // Each is off at some time and on at another, and two always are off.
@@ -251,7 +282,7 @@ TEST(Scheduler, GroupsTooManyHaveWindowsInTurn) {
   order.may_rest = true;
   order.duty = {100'000, 1'000, 50'000};  // two turns
   for (ledger::Handle group = 1; group <= 8; ++group) {
-    f.desk.Add(group, 100 + group);
+    AddScheduled(f, group, 100 + group);
   }
   f.scheduler.SetOrder(0, order);
   for (int switches = 0; switches < 100 && f.desk.PutOn().size() < 8; ++switches) {
@@ -269,7 +300,7 @@ TEST(Scheduler, WhoeverSchedulesAllTheTimeIsLetThroughToTheEnd) {
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       for (int j = 0; j < 1'000; ++j) {
-        EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 10));
+        EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 10));
         ++through;
       }
     });
@@ -291,26 +322,24 @@ TEST(Scheduler, WhoeverSchedulesAllTheTimeWaits) {
   const auto begin = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };
   for (int i = 0; i < 130; ++i) {
-    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, i % 2 == 0 ? 10 : 11));
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, i % 2 == 0 ? 10 : 11));
   }
   EXPECT_GE(passed(), std::chrono::milliseconds(100)) << "two more than may go at once";
   for (int i = 0; i < 10'000; ++i) {
-    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 30));
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 30));
   }
 }
 
 TEST(Scheduler, AnUnorderedGpuIsLeftAlone) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
-  f.scheduler.AfterSchedule(0);
+  AddScheduled(f, 10, 11);
   EXPECT_TRUE(f.desk.Slices().empty());
   EXPECT_TRUE(f.desk.Off().empty());
 }
 
 TEST(Scheduler, SwitchesByTheClockAndPutsEverythingBack) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
+  AddScheduled(f, 10, 11);
   f.scheduler.SetOrder(0, {6'000, {2'000, 1'000, 0}, false});
   EXPECT_TRUE(f.desk.WaitForSwitches(4));
   f.scheduler.Pause();
@@ -353,27 +382,90 @@ TEST(Scheduler, TheTimeOffTheGpuIsCountedWhileThereAreChannels) {
   EXPECT_FALSE(grows());
 }
 
-TEST(Scheduler, WhatIsScheduledOutOfTimeIsTakenOffAtOnce) {
+TEST(Scheduler, NothingIsScheduledOutOfTime) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
+  AddScheduled(f, 10, 11);
+  f.scheduler.SetOrder(0, {6'000, {20'000, 4'000, 0}, false});
+  for (int i = 0; i < 8; ++i) {
+    f.desk.Add(10, 12 + i);  // a group that is scheduled once more, and one that is new
+    f.desk.Add(30 + i, 50 + i);
+    EXPECT_TRUE(Schedule(f, 10));
+    EXPECT_TRUE(Schedule(f, 30 + i));
+  }
+  EXPECT_TRUE(f.desk.WaitForSwitches(2));
+}
+
+TEST(Scheduler, TheFirstGroupWaitsForAWindow) {
+  for (int i = 0; i < 20; ++i) {
+    Fixture& f = Make();
+    f.scheduler.SetOrder(0, {6'000, {5'000, 1'000, 0}, false});
+    AddScheduled(f, 10, 11);
+    EXPECT_TRUE(f.desk.WaitForSwitches(2));
+  }
+}
+
+TEST(Scheduler, WhoeverWaitsForAWindowIsLetThroughAtTheEnd) {
+  Fixture& f = Make();
+  AddScheduled(f, 10, 11);
   // On for the last microsecond of each second: never, within this test.
   f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
+  f.desk.Add(10, 12);
+  std::atomic<bool> through = false;
+  std::thread waiting([&] {
+    EXPECT_TRUE(Schedule(f, 10));
+    through = true;
+  });
+  ASSERT_TRUE(f.desk.Off().contains(11) || f.desk.WaitForSwitches(1));
+  EXPECT_FALSE(through);
+  f.scheduler.LetThrough();
+  waiting.join();
+}
+
+TEST(Scheduler, WhatIsNotScheduledIsNotTakenOff) {
+  Fixture& f = Make();
+  AddScheduled(f, 10, 11);
+  f.desk.Add(10, 12);
   f.desk.Add(20, 21);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
-  f.scheduler.AfterSchedule(0);
-  EXPECT_TRUE(f.desk.Off().contains(21) || f.desk.WaitForSwitches(1));
+  f.scheduler.SetOrder(0, {6'000, {2'000, 1'000, 0}, false});
+  EXPECT_TRUE(f.desk.WaitForSwitches(4));
+  EXPECT_EQ(f.desk.PutOn(), std::set<ledger::Handle>{11});
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 20));
+  f.scheduler.AfterSchedule(0, 20, Scheduler::Scheduled::kFailed);
+  EXPECT_TRUE(f.desk.WaitForSwitches(4));
+  EXPECT_EQ(f.desk.PutOn(), std::set<ledger::Handle>{11});
+}
+
+TEST(Scheduler, ASuccessorKnowsWhatIsScheduled) {
+  Fixture& f = Make();
+  AddScheduled(f, 10, 11);
+  f.desk.Add(10, 12);
+  f.scheduler.Pause();
+  const auto list = [&f](std::size_t, std::uint64_t seen) { return f.desk.List(seen); };
+  Scheduler& next = Keep(new Scheduler(1, &f.desk, list));
+  next.Load(f.scheduler.Save());
+  next.Resume();
+  next.SetOrder(0, {6'000, {2'000, 1'000, 0}, false});
+  EXPECT_TRUE(f.desk.WaitForSwitches(4));
+  EXPECT_EQ(f.desk.PutOn(), std::set<ledger::Handle>{11});
+  next.Pause();
+  // An earlier version does not tell. What there is then was scheduled, as far as anybody knows.
+  f.desk.Schedule(10);
+  Scheduler& later = Keep(new Scheduler(1, &f.desk, list));
+  later.Load({{{6'000, {2'000, 1'000, 0}, false}, kStandardUs, 0, false, {}}});
+  later.Resume();
+  EXPECT_TRUE(f.desk.WaitForSwitches(4));
+  EXPECT_EQ(f.desk.PutOn(), (std::set<ledger::Handle>{11, 12}));
 }
 
 TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
+  AddScheduled(f, 10, 11);
   f.desk.Add(0, 21);  // a lone channel
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0))
-      << "without an order the driver shares as it does";
+  EXPECT_TRUE(Schedule(f, 0)) << "without an order the driver shares as it does";
   EXPECT_TRUE(f.desk.Off().empty());
   f.scheduler.SetOrder(0, {6'000, {}, false});
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{21}));
-  EXPECT_FALSE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_FALSE(Schedule(f, 0));
   f.desk.Lock(10);  // as by RM_SHARE
   f.scheduler.SetOrder(0, {3'000, {}, false});
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11, 21}));
@@ -383,7 +475,7 @@ TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
 
 TEST(Scheduler, WhatTheDriverRefusedOnceRunsAgain) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
+  AddScheduled(f, 10, 11);
   f.desk.Lock(10);
   f.scheduler.SetOrder(0, {6'000, {}, false});
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11}));
@@ -402,7 +494,7 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   EXPECT_EQ(f.desk.Slices().at(10), 2'000) << "a turn of four";
   f.desk.Add(20, 21);
   f.desk.Add(30, 31, 9);  // a copy engine's
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(Schedule(f, 20));
   EXPECT_EQ(f.desk.Raised(), (std::set<ledger::Handle>{10, 20}));
   EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 981}, {20, 981}}));
   EXPECT_TRUE(f.scheduler.NeedsLevels());
@@ -410,7 +502,7 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   f.scheduler.SetOrder(0, {3'000, {}, false});
   EXPECT_TRUE(f.scheduler.NeedsLevels()) << "they are to be put back still";
   f.desk.RefuseLevels(std::nullopt);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(Schedule(f, 20));
   EXPECT_TRUE(f.desk.Raised().empty());
   EXPECT_FALSE(f.scheduler.NeedsLevels());
   EXPECT_EQ(f.desk.Slices().at(10), 1'425);
@@ -425,7 +517,7 @@ TEST(Scheduler, WhereAGpuKnowsNoLevelsSlicesAreLonger) {
   EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'925}, {20, 3'925}}));
   EXPECT_EQ(f.desk.AskedForLevels(), 1);
   EXPECT_FALSE(f.scheduler.NeedsLevels());
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(Schedule(f, 20));
   EXPECT_EQ(f.desk.AskedForLevels(), 1) << "it was asked again";
   f.scheduler.SetOrder(0, {6'000'000, {}, true, false, 64});
   EXPECT_EQ(f.desk.Slices().at(10), 1'000'000) << "no turn is longer";
@@ -433,8 +525,8 @@ TEST(Scheduler, WhereAGpuKnowsNoLevelsSlicesAreLonger) {
 
 TEST(Scheduler, AnOwnerPutsBackNothingThatIsOffByOrder) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
-  f.desk.Add(20, 21);
+  AddScheduled(f, 10, 11);
+  AddScheduled(f, 20, 21);
   f.desk.Add(30, 31, rm::NV2080_ENGINE_TYPE_NULL + 9);  // a copy engine's: no order is for it
   std::vector<std::vector<std::size_t>> asked;
   const auto ask = [&](const std::vector<std::size_t>& places) {
@@ -464,7 +556,7 @@ TEST(Scheduler, AnOwnerPutsBackNothingThatIsOffByOrder) {
 
 TEST(Scheduler, WhatIsOffIsNotOffForItsSuccessor) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
+  AddScheduled(f, 10, 11);
   f.desk.Lock(10);
   f.scheduler.SetOrder(0, {6'000, {}, false});
   f.scheduler.Pause();
@@ -479,7 +571,7 @@ TEST(Scheduler, WhatIsOffIsNotOffForItsSuccessor) {
 
 TEST(Scheduler, OrdersOutliveIt) {
   Fixture& f = Make();
-  f.desk.Add(10, 11);
+  AddScheduled(f, 10, 11);
   f.scheduler.SetOrder(0, {6'000, {}, false});
   f.scheduler.Pause();
   Scheduler& next = Keep(new Scheduler(

@@ -9,7 +9,7 @@ import tempfile
 
 import cgpu_test as t
 import isolation
-from compute_test import MS, close, run, shares
+from compute_test import MS, check_hung, close, of_card, run, shares
 
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
@@ -66,10 +66,22 @@ def weights(node, _):
     """The GPU is shared out by weight, as it is among programs that make the driver's calls."""
     three = Burning(node, "three", "--weight", "3")
     one = Burning(node, "one", "--weight", "1")
-    t.wait_for(lambda: sorted(group["timeslice_us"] for group in _groups(node)) == [1500, 4500],
+    t.wait_for(lambda: sorted(group["timeslice_us"] for group in _groups(node)) == [3000, 9000],
           lambda: "no slices: %s" % _groups(node))
     close(shares(node, one, three), [25, 75])
     for burning in (one, three):
+        burning.process.popen.terminate()
+        t.check(burning.process.end() == 0, "it did not end well")
+
+
+def starts(node, _):
+    """Programs start under a duty cycle, and have their share."""
+    for percent in (2, 10, 30):
+        burning = Burning(node, "at%d" % percent, "--compute", str(percent))
+        got = of_card(node, burning)
+        print("%d %%: it gets %.1f %%" % (percent, got))
+        t.check(percent / 2 < got < percent + 3, "with %d %% it gets %.1f %%" % (percent, got))
+        check_hung(node)
         burning.process.popen.terminate()
         t.check(burning.process.end() == 0, "it did not end well")
 
@@ -118,7 +130,7 @@ def kit(node, _):
     node.wait_used(0, "after the kit")
 
 
-CASES = {"counted": counted, "weights": weights, "memory": memory, "wrong": wrong, "kit": kit}
+CASES = {"counted": counted, "weights": weights, "starts": starts, "memory": memory, "wrong": wrong, "kit": kit}
 
 if __name__ == "__main__":
     isolation.main({name: lambda function=function: run(function)

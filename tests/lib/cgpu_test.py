@@ -219,15 +219,16 @@ class Node:
 
     _count = 0
 
-    def __init__(self, gpus="v100-16g:1", driver=None):
+    def __init__(self, gpus="v100-16g:1", driver=None, *words):
         Node._count += 1
         self.name = "test-%d-%d" % (os.getpid(), Node._count)
         self.folder = "/run/cgpu-sim/" + self.name
         self._gpus = gpus
         self._driver = driver
+        self._words = words
 
     def __enter__(self):
-        words = [CGPU, "sim", "start", "--name", self.name, "--gpus", self._gpus]
+        words = [CGPU, "sim", "start", "--name", self.name, "--gpus", self._gpus, *self._words]
         if self._driver:
             words += ["--driver", self._driver]
         atexit.register(self._stop)

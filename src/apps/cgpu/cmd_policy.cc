@@ -30,8 +30,7 @@ struct Flags {
   std::string node;
 };
 
-Result<std::vector<Gpu>> GpusOf(const Flags& flags, const Settings& settings) {
-  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(flags.node.empty() ? settings.node : flags.node));
+Result<std::vector<Gpu>> GpusOf(const Flags& flags, const Node& node) {
   GpuRequest request;
   if (!flags.gpu.empty()) {
     request.kind = GpuRequest::Kind::kDevices;
@@ -88,7 +87,8 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
   }
   CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(command, flags));
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
-  CGPU_ASSIGN_OR_RETURN(const auto gpus, GpusOf(flags, settings));
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(flags.node.empty() ? settings.node : flags.node));
+  CGPU_ASSIGN_OR_RETURN(const auto gpus, GpusOf(flags, node));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   if (flags.reset || !change.empty()) {
     CGPU_TRY(Set(flags, change, settings, registry, gpus.front()));
@@ -106,10 +106,12 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
                     {"policy", policy},
                     {"number", static_cast<int>(now.PolicyNow())},
                     {"max_inst", max_inst},
-                    {"prio_ratio", prio_ratio}});
+                    {"prio_ratio", prio_ratio},
+                    {"caps", node.caps}});
     if (!flags.json) {
-      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u\n", gpus[i].index, policy.c_str(),
-                  static_cast<int>(now.PolicyNow()), max_inst, prio_ratio);
+      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u%s\n", gpus[i].index, policy.c_str(),
+                  static_cast<int>(now.PolicyNow()), max_inst, prio_ratio,
+                  node.caps ? "" : "; shares, no caps");
     }
   }
   if (flags.json) {

@@ -16,6 +16,7 @@
 #include "host/admin.h"
 #include "host/compute.h"
 #include "host/engine_names.h"
+#include "host/node.h"
 #include "host/registry.h"
 #include "host/reservation.h"
 #include "runtime/settings.h"
@@ -75,6 +76,9 @@ Result<> SetCompute(const Registry& registry, const Flags& flags) {
     std::printf("compute: %s\n", SentenceOf(now).c_str());
   }
   TellIfNobodyHoldsShares(settings.socket);
+  if (const auto node = FindNode(settings.node); node.ok()) {
+    TellIfNoCap(node->caps, now);
+  }
   return AnswersOrders(registry, change.container);
 }
 

@@ -34,6 +34,8 @@ struct SimFlags {
   std::string gpus;
   std::string driver = "550";
   sim::GpuOptions gpu;
+  std::string hang_rules = "all";
+  bool no_caps = false;
   bool as_json = false;
   std::int64_t starts_from = -1;
   json fault = json::object();
@@ -57,7 +59,8 @@ std::string GpusOf(const Node& node) {
 Result<> Start(const SimFlags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto dir, sim::NodeDir::Of(flags.name));
   CGPU_ASSIGN_OR_RETURN(auto server, ProgramPath("cgpu-sim"));
-  CGPU_TRY(sim::StartNode(dir, {flags.gpus, flags.driver, server, flags.gpu}));
+  CGPU_TRY(sim::StartNode(
+      dir, {flags.gpus, flags.driver, server, flags.gpu, flags.hang_rules, flags.no_caps}));
   CGPU_ASSIGN_OR_RETURN(const auto node, FindSimulatedNode(flags.name));
   std::printf("node %s: driver %s, %s\n", flags.name.c_str(), node.driver.c_str(),
               GpusOf(node).c_str());
@@ -239,13 +242,7 @@ void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
   effects.RequireOne();
 }
 
-}  // namespace
-
-void AddSim(const cli::Command& app, int& status) {
-  const auto flags = std::make_shared<SimFlags>();
-  const cli::Command sim = app.AddCommand("sim", "Simulated nodes, for tests and for a try");
-  sim.RequireCommand();
-
+void AddStart(const cli::Command& sim, const Flags& flags, int& status) {
   const cli::Command start =
       AddVerb(sim, flags, status, "start", "Start a node (root only)", Start);
   start.AddOption("--gpus", flags->gpus, "Its GPUs: v100-16g:2,t4:1,v100-16g@16130MiB:1")
@@ -262,6 +259,23 @@ void AddSim(const cli::Command& app, int& status) {
        "What the driver takes to get a running group off its engine");
   cost("--copy-gbps", &flags->gpu.copy_gbps, 100000,
        "What a copy engine moves, 10^9 bytes a second");
+  start.AddOption(
+      "--hang-rules", flags->hang_rules,
+      "What makes a channel that is taken off its engine hang: all, none, or "
+      "unscheduled,mixed,rescheduled,copies,enabled (docs/reference/simulated-driver.md)");
+  start.AddFlag(
+      "--no-caps", flags->no_caps,
+      "Let cgpu treat its GPUs as real ones that nobody has measured: percentages are shares");
+}
+
+}  // namespace
+
+void AddSim(const cli::Command& app, int& status) {
+  const auto flags = std::make_shared<SimFlags>();
+  const cli::Command sim = app.AddCommand("sim", "Simulated nodes, for tests and for a try");
+  sim.RequireCommand();
+
+  AddStart(sim, flags, status);
   const cli::Command list = sim.AddCommand("list", "List the nodes");
   list.AddFlag("--json", flags->as_json, "As JSON");
   OnParsed(list, status, [flags]() -> Result<int> {

@@ -53,6 +53,7 @@ struct GpuLines {
   std::string uuid;
   unsigned index = 0;
   governor::Policy policy = governor::Policy::kPreempt;
+  bool caps = false;  // percentages are caps
   std::optional<double> busy;
   std::uint64_t from_ns = 0;  // of the GPU's clock: what was measured
   std::uint64_t to_ns = 0;
@@ -109,7 +110,7 @@ class Top {
       if (use.engine) {
         use.engine = Latest(uuid, std::move(*use.engine));
       }
-      gpus.push_back(Of(uuid, plan, containers, use));
+      gpus.push_back(Of(uuid, suspendable_, plan, containers, use));
     }
     std::ranges::sort(gpus, {}, &GpuLines::index);
     return gpus;
@@ -129,12 +130,13 @@ class Top {
     return last;
   }
 
-  static GpuLines Of(const std::string& uuid, const PlannedGpu& plan,
-                     const std::vector<ContainerStatus>& containers,
+  static GpuLines Of(const std::string& uuid, const std::set<std::string>& suspendable,
+                     const PlannedGpu& plan, const std::vector<ContainerStatus>& containers,
                      const Measuring::Use& measured) {
     GpuLines gpu;
     gpu.uuid = uuid;
     gpu.policy = plan.policy;
+    gpu.caps = suspendable.contains(uuid);
     const double span_ns = measured.engine ? static_cast<double>(measured.engine->span_ns) : 0;
     if (measured.engine) {
       gpu.busy = Part(static_cast<double>(measured.engine->busy_ns), span_ns);
@@ -200,8 +202,8 @@ void PrintTable(const std::vector<GpuLines>& gpus) {
     std::puts("no containers");
   }
   for (const GpuLines& gpu : gpus) {
-    std::printf("GPU %u: %s, busy %s\n", gpu.index, std::string(NameOf(gpu.policy)).c_str(),
-                Text(gpu.busy).c_str());
+    std::printf("GPU %u: %s, busy %s%s\n", gpu.index, std::string(NameOf(gpu.policy)).c_str(),
+                Text(gpu.busy).c_str(), gpu.caps ? "" : "; shares, no caps");
     cli::TextTable table{{{"NAME", "SHARE", "USED", "WAITING", "THROTTLED", "MEMORY USED / LIMIT"}},
                          0,
                          {1, 2, 3, 4, 5}};
@@ -239,6 +241,7 @@ void PrintJson(const std::vector<GpuLines>& gpus) {
     all.push_back({{"index", gpu.index},
                    {"uuid", gpu.uuid},
                    {"policy", NameOf(gpu.policy)},
+                   {"caps", gpu.caps},
                    {"busy_percent", Json(gpu.busy)},
                    {"from_ns", gpu.from_ns},
                    {"to_ns", gpu.to_ns},
