@@ -98,6 +98,7 @@ void Scheduler::CarryOut(std::size_t gpu) {
   if (gpus_[gpu].order.duty.period_us != 0) {
     StartClock();
   }
+  passes_.NotifyAll();  // who waits for a window may have another one now, or need none
 }
 
 // Starts the clock if there is none; otherwise it checks again what is due.
@@ -280,6 +281,7 @@ void Scheduler::Pause() {
       PutBack(i, gpus_[i]);
     }
   }
+  passes_.NotifyAll();
 }
 
 void Scheduler::Resume() {

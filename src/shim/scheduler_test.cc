@@ -404,6 +404,27 @@ TEST(Scheduler, TheFirstGroupWaitsForAWindow) {
   }
 }
 
+// While something is being scheduled, nothing is taken off. Who comes then waits all the same.
+TEST(Scheduler, WhoeverWaitsForAWindowGoesOnWithoutTheOrder) {
+  for (int i = 0; i < 20; ++i) {
+    Fixture& f = Make();
+    AddScheduled(f, 10, 11);
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 10));
+    f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});  // never
+    EXPECT_TRUE(f.desk.Off().empty());
+    std::atomic<bool> comes = false;
+    std::thread waiting([&] {
+      comes = true;
+      EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 10));
+    });
+    while (!comes) {
+      std::this_thread::yield();
+    }
+    f.scheduler.SetOrder(0, {6'000, {}, false});
+    waiting.join();
+  }
+}
+
 TEST(Scheduler, WhoeverWaitsForAWindowIsLetThroughAtTheEnd) {
   Fixture& f = Make();
   AddScheduled(f, 10, 11);
