@@ -386,7 +386,7 @@ TEST(Scheduler, NothingIsScheduledOutOfTime) {
   Fixture& f = Make();
   AddScheduled(f, 10, 11);
   f.scheduler.SetOrder(0, {6'000, {20'000, 4'000, 0}, false});
-  for (int i = 0; i < 8; ++i) {
+  for (ledger::Handle i = 0; i < 8; ++i) {
     f.desk.Add(10, 12 + i);  // a group that is scheduled once more, and one that is new
     f.desk.Add(30 + i, 50 + i);
     EXPECT_TRUE(Schedule(f, 10));
