@@ -153,10 +153,10 @@ class Scheduler {
     std::map<std::uint64_t, std::uint64_t> slices;  // given to groups
     std::set<std::uint64_t> raised;                 // groups that run between the others'
     std::set<std::uint64_t> scheduled;              // channels that the driver has scheduled
-    bool all_scheduled = false;                     // and all that there are, at the next look
     std::set<std::uint64_t> taken;                  // channels that are off by order
-    unsigned scheduling = 0;  // calls between BeforeSchedule() and AfterSchedule()
-    bool levels = true;       // the GPU has interleave levels, as far as was seen
+    unsigned scheduling = 0;     // calls between BeforeSchedule() and AfterSchedule()
+    bool all_scheduled = false;  // all that there are have been scheduled, at the next look
+    bool levels = true;          // the GPU has interleave levels, as far as was seen
     std::set<ChannelName> off_by_owner;
   };
 
