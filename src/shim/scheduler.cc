@@ -151,7 +151,7 @@ bool Scheduler::BeforeSchedule(std::size_t gpu, std::uint64_t object) {
   }
   if (shares) {
     MakeWhole(gpu, one, object);
-    ++one.scheduling;
+    one.scheduling.insert(object);
   }
   return true;
 }
@@ -179,9 +179,10 @@ void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled r
   const MutexLock lock(mutex_);
   Gpu& one = gpus_[gpu];
   Refresh(gpu, one);
-  const bool shares =
-      std::ranges::none_of(one.others, [&](const auto& other) { return IsOf(other, object); });
-  one.scheduling -= shares && one.scheduling > 0 ? 1 : 0;
+  // Its engine is not asked for again: a group may have had its first channel meanwhile.
+  if (const auto counted = one.scheduling.find(object); counted != one.scheduling.end()) {
+    one.scheduling.erase(counted);
+  }
   for (const ledger::ChannelInfo& channel : one.channels) {
     if (IsOf(channel, object) && result == Scheduled::kOn) {
       one.scheduled.insert(channel.id);
@@ -530,7 +531,7 @@ void Scheduler::NoteThrottled(Gpu& gpu) {
 
 // Changes nothing while something is being scheduled; AfterSchedule() wakes the clock.
 void Scheduler::ApplyDuty(std::size_t index, Gpu& gpu) {
-  const bool off = !gpu.duty.Update(gpu.ran, NowUs()).on && !paused_ && gpu.scheduling == 0;
+  const bool off = !gpu.duty.Update(gpu.ran, NowUs()).on && !paused_ && gpu.scheduling.empty();
   if (off != gpu.off) {
     NoteThrottled(gpu);
     gpu.off = off;

@@ -154,7 +154,8 @@ class Scheduler {
     std::set<std::uint64_t> raised;                 // groups that run between the others'
     std::set<std::uint64_t> scheduled;              // channels that the driver has scheduled
     std::set<std::uint64_t> taken;                  // channels that are off by order
-    unsigned scheduling = 0;     // calls between BeforeSchedule() and AfterSchedule()
+    // Those between BeforeSchedule() and AfterSchedule(), but for other engines.
+    std::multiset<std::uint64_t> scheduling;
     bool all_scheduled = false;  // all that there are have been scheduled, at the next look
     bool levels = true;          // the GPU has interleave levels, as far as was seen
     std::set<ChannelName> off_by_owner;

@@ -349,6 +349,9 @@ TEST(Scheduler, AnUnorderedGpuIsLeftAlone) {
 TEST(Scheduler, SwitchesByTheClockAndPutsEverythingBack) {
   Fixture& f = Make();
   AddScheduled(f, 10, 11);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 30));  // an empty group
+  f.desk.Add(30, 31, 9);                           // that turns out to be a copy engine's
+  f.scheduler.AfterSchedule(0, 30, Scheduler::Scheduled::kOn);
   f.scheduler.SetOrder(0, {6'000, {2'000, 1'000, 0}, false});
   EXPECT_TRUE(f.desk.WaitForSwitches(4));
   f.scheduler.Pause();
@@ -397,9 +400,8 @@ TEST(Scheduler, NothingIsScheduledOutOfTime) {
   f.scheduler.SetOrder(0, {6'000, {20'000, 4'000, 0}, false});
   for (ledger::Handle i = 0; i < 8; ++i) {
     f.desk.Add(10, 12 + i);  // a group that is scheduled once more, and one that is new
-    f.desk.Add(30 + i, 50 + i);
     EXPECT_TRUE(Schedule(f, 10));
-    EXPECT_TRUE(Schedule(f, 30 + i));
+    AddScheduled(f, 30 + i, 50 + i);
   }
 }
 
@@ -435,8 +437,7 @@ TEST(Scheduler, WhoeverWaitsForAWindowGoesOnWithoutTheOrder) {
 TEST(Scheduler, WhoeverWaitsForAWindowIsLetThroughAtTheEnd) {
   Fixture& f = Make();
   AddScheduled(f, 10, 11);
-  // On for the last microsecond of each second: never, within this test.
-  f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
+  f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});  // never
   f.desk.Add(10, 12);
   std::atomic<bool> through = false;
   std::thread waiting([&] {
@@ -554,8 +555,7 @@ TEST(Scheduler, AnOwnerPutsBackNothingThatIsOffByOrder) {
     asked.push_back(places);
     return true;
   };
-  // On for the last microsecond of each second: never, within this test.
-  f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
+  f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});  // never
   ASSERT_TRUE(f.desk.Off().contains(11) || f.desk.WaitForSwitches(1));
   f.scheduler.SwitchByOwner(0, {{1, 11}, {1, 21}}, true, ask);
   f.scheduler.SwitchByOwner(0, {{1, 99}}, true, ask);  // a duplicate of one of them, perhaps
