@@ -5,6 +5,8 @@ import subprocess
 import tempfile
 import time
 
+from kit import processes
+
 TIMEOUT = 60  # seconds
 
 
@@ -12,16 +14,17 @@ class Burn:
     """`with Burn(report, ["--queue", "4"], ["--mem", "2GiB"]) as burn`. What it says can be read while it
     runs; it is stopped at the end, or before by stop()."""
 
-    def __init__(self, report, words, flags):
-        self._report = report
+    def __init__(self, report, words, flags, seconds=TIMEOUT):
+        """`seconds`: how long it is waited for each time."""
+        self._report, self._timeout = report, seconds
         self._argv = report.slice(report.tool("cgpu-burn"), "--cuda", "--json", *words, flags=flags)
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory()
         self._path = os.path.join(self._folder.name, "said")
         with open(self._path, "w", encoding="utf-8") as said:
-            self._process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=said,
-                                             stderr=subprocess.STDOUT)
+            self._process = self._report.start(self._argv, stdin=subprocess.DEVNULL, stdout=said,
+                                               stderr=subprocess.STDOUT)
         return self
 
     def __exit__(self, *_):
@@ -39,7 +42,7 @@ class Burn:
 
     def _until(self, has_said):
         """Whether it has said so before its end, in time."""
-        until = time.monotonic() + min(TIMEOUT, max(1, self._report.left()))
+        until = time.monotonic() + min(self._timeout, max(1, self._report.left()))
         while not has_said() and self._process.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
         return has_said()
@@ -52,12 +55,21 @@ class Burn:
         """Until it has told of so many seconds; whether it has."""
         return self._until(lambda: len(self.seconds()) >= count)
 
+    def computes(self):
+        """Waits until it has told of a second in which launches ended; whether it has."""
+        return self._until(lambda: any(second["launches"] for second in self.seconds()))
+
+    def tell(self):
+        """Tells it to end, and does not wait for it."""
+        self._process.terminate()
+
     def stop(self):
         """Its exit status; None if it did not end when it was told to."""
         self._process.terminate()
         try:
-            return self._process.wait(timeout=TIMEOUT)
+            return self._process.wait(timeout=self._timeout)
         except subprocess.TimeoutExpired:
+            processes.end(processes.below(self._process.pid))
             self._process.kill()
             self._process.wait()
             return None

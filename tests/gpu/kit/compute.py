@@ -4,12 +4,12 @@ give. By gpu-orders: a CUDA program and beside it a client of its own, in one pr
 a container are its shim's. So all of it but the last rows is asked without cgpu. These are of containers:
 their own orders stop nothing, and where cgpud runs they get what their weights say."""
 import contextlib
-import glob
 import json
 import select
 import statistics
 import subprocess
 
+from kit import daemon
 from kit.burns import Burn
 from kit.report import Skip
 
@@ -41,23 +41,35 @@ def events(report):
 
 
 def events_of_work(report):
-    """The same while two programs take turns: it must name them."""
-    burns = [subprocess.Popen(report.plain(report.tool("cgpu-burn"), "--cuda", "--steps", "1000000", "--seconds", "20"),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    """The same while two programs take turns: it must name them. It is read every 0.2 ms, to see when
+    the driver writes."""
+    burns = [report.start(report.plain(report.tool("cgpu-burn"), "--cuda", "--steps", "1000000", "--seconds", "20"),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
              for _ in range(2)]
     try:
         for burn in burns:
             burn.stdout.readline()  # that it begins
-        done = report.do(*report.plain(report.tool("gpu-orders"), "events", "--seconds", "10", "--enough", "100"))
+        done = report.do(*report.plain(report.tool("gpu-orders"), "events", "--seconds", "10", "--enough",
+                                       "100" if report.quick else "1000", "--every-us", "200"))
     finally:
         for burn in burns:
             burn.kill()
             burn.communicate()
-    report.keep("events of work", [done.status, done.output, done.errors])
     said = lines_of(done)
-    report.judge("two programs' context switches are told, with their processes",
-                 done.status == 0 and bool(said) and said[0]["switches"] > 0
-                 and said[0]["named"] == said[0]["switches"], done.last_words())
+    report.keep("events of work", [done.status, said, done.errors])
+    name = "two programs' context switches are told, with their processes"
+    if done.status != 0 or not said:
+        report.judge(name, False, done.last_words())
+        return
+    found = said[0]
+    report.judge(name, 0 < found["switches"] == found["named"], "%d, %d of them with a process" % (
+        found["switches"], found["named"]))
+    waits = found["between_reads_us"] or {"p50": 0, "p90": 0, "max": 0}
+    report.judge("the list of context switches, read every 0.2 ms, loses none", found["lost"] == found["backwards"] == 0,
+                 "%d reads found some, %d at the most; %d us from one to the next (median), %d at the longest; "
+                 "%d us between two records at the longest; records were lost before %d reads; %d are older than the "
+                 "one before" % (found["reads"], found["most"], waits["p50"], waits["max"], found["longest_us"],
+                                 found["lost"], found["backwards"]))
 
 
 def one_order(report, kernel_us, said):
@@ -105,11 +117,13 @@ def orders(report, per_us, kernel_us, first):
 class Beside:
     """gpu-orders in the background, which says that it is ready and then waits for a line."""
 
-    def __init__(self, report, per_us, kernel_us, *words):
+    def __init__(self, report, per_us, kernel_us, *words, flags=None):
+        """In a slice with these flags, if there are any."""
         self._report = report
-        self.process = subprocess.Popen(
-            report.plain(report.tool("gpu-orders"), *words, "--kernel-us", str(kernel_us), "--steps",
-                         str(int(per_us * kernel_us))),
+        argv = [report.tool("gpu-orders"), *words, "--kernel-us", str(kernel_us), "--steps",
+                str(int(per_us * kernel_us))]
+        self.process = report.start(
+            report.slice(*argv, flags=flags) if flags else report.plain(*argv),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def ready(self, seconds):
@@ -215,27 +229,29 @@ def in_a_slice(report, per_us):
                  if said else done.last_words())
 
 
-def has_daemon():
-    """Whether a cgpud runs here."""
-    for path in glob.glob("/proc/[0-9]*/comm"):
-        try:
-            with open(path, encoding="utf-8") as file:
-                if file.read() == "cgpud\n":
-                    return True
-        except OSError:  # it has ended
-            pass
-    return False
+def steps_per_us(report):
+    """How far a kernel counts in a microsecond; asked of the GPU once, while nothing else runs."""
+    if report.node:
+        return SIMULATED_STEPS_PER_US
+    if "steps per us" not in report.raw:
+        done = report.do(*report.plain(report.tool("cgpu-burn"), "--cuda", "--json", "--kernel-us", "1000",
+                                       "--count", "1"), seconds=30)
+        said = lines_of(done)
+        if done.status != 0 or not said or not said[0].get("steps"):
+            raise Skip("a kernel's length cannot be found out: " + done.last_words())
+        report.raw["steps per us"] = said[0]["steps"] / 1000
+    return report.raw["steps per us"]
 
 
-def weights(report, per_us, weight):
-    """Two containers that always want the GPU."""
-    name = "containers of weights 1:%d that always want the card" % weight
+def pair(report, per_us, name, flags, wanted):
+    """Two containers with these flags that always want the GPU; the first one is to get so many
+    percent of what they get together."""
     words = ["--kernel-us", "1000", "--steps", str(int(per_us * 1000))]
     settle, count = (1, 2) if report.quick else (2, 5)
     with contextlib.ExitStack() as ends:
-        more = ends.enter_context(Burn(report, words, ["--mem", "2GiB", "--weight", str(weight)]))
-        both = more.begins()  # the first one's weight chooses the policy
-        less = ends.enter_context(Burn(report, words, ["--mem", "2GiB", "--weight", "1"]))
+        more = ends.enter_context(Burn(report, words, ["--mem", "2GiB", *flags[1]]))
+        both = more.begins()  # what it asks for chooses the policy
+        less = ends.enter_context(Burn(report, words, ["--mem", "2GiB", *flags[0]]))
         both = both and more.wait(1) and less.wait(1)
         first = [len(one.seconds()) + settle for one in (less, more)]
         both = both and all([one.wait(begin + count) for one, begin in zip((less, more), first)])
@@ -248,9 +264,8 @@ def weights(report, per_us, weight):
         return
     means = [statistics.mean(one) for one in got]
     percent = 100 * means[0] / sum(means)
-    report.judge(name, report.node is not None or abs(percent - 100 / (1 + weight)) <= SHARE_POINTS,
-                 "%.1f %% of %.1f %%; together %.0f ms of kernels a second" % (
-                     percent, 100 / (1 + weight), sum(means)))
+    report.judge(name, report.node is not None or abs(percent - wanted) <= SHARE_POINTS,
+                 "%.1f %% of %.1f %%; together %.0f ms of kernels a second" % (percent, wanted, sum(means)))
 
 
 def check(report):
@@ -270,8 +285,9 @@ def check(report):
         shares(report, per_us, ratio)
     report.require_cgpu()
     in_a_slice(report, per_us)
-    if not has_daemon():
+    if not daemon.answers():
         raise Skip("shares of containers: no cgpud runs here")
     for weight in WEIGHTS[:1] if report.quick else WEIGHTS:
         report.need(30)
-        weights(report, per_us, weight)
+        pair(report, per_us, "containers of weights 1:%d that always want the card" % weight,
+             (["--weight", "1"], ["--weight", str(weight)]), 100 / (1 + weight))

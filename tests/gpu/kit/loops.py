@@ -3,7 +3,7 @@
     NAME SECONDS STEPS
 
 does the work of this name for so long and says how often a second, as JSON. `calibrate` says how many
-steps a kernel makes in a microsecond; queued, waited and graphs are of kernels of so many STEPS, by
+steps a kernel makes in a microsecond; allocations are of 8 MiB; queued, waited and graphs are of kernels of so many STEPS, by
 CUDA's driver API (names and numbers: docs.nvidia.com/cuda/cuda-driver-api); gemm, train and decode are
 PyTorch's. What a work needs is made when it is first wanted, and kept."""
 import ctypes
@@ -101,6 +101,15 @@ class Cuda:
         while time.perf_counter() - begin < seconds:
             one()
             self.wait()
+            done += 1
+        return done / (time.perf_counter() - begin)
+
+    def allocations(self, seconds, _):
+        """Memory that is taken and given back: calls of the driver, and nothing else."""
+        begin, done, address = time.perf_counter(), 0, ctypes.c_uint64()
+        while time.perf_counter() - begin < seconds:
+            self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(8 << 20))
+            self.call("cuMemFree_v2", address)
             done += 1
         return done / (time.perf_counter() - begin)
 

@@ -84,7 +84,9 @@ def in_slice(report, name, word, *numbers):
     elif without is None and said is None:
         report.row(name, "skip", "it fails without cgpu too: " + done.last_words())
     else:
-        report.judge(name, False, said["skip"] if said else done.last_words())
+        words = said["skip"] if said else done.last_words()
+        report.judge(name, False, words)
+        report.lack(["%s: %s" % (name, words)])
     return None
 
 
@@ -117,8 +119,8 @@ def by_the_driver(report):
     """Judges what a slice's program took, seen from outside."""
     name = "the driver counts what a slice's program holds"
     before = used_mib(report)
-    with subprocess.Popen(report.slice(*program("hold", HELD_MIB), flags=["--mem", "%dMiB" % SLICE_MIB]),
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as one:
+    with report.start(report.slice(*program("hold", HELD_MIB), flags=["--mem", "%dMiB" % SLICE_MIB]),
+                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as one:
         ready = select.select([one.stdout], [], [], 60)[0] and one.stdout.readline()
         held = used_mib(report)
         one.stdin.close()

@@ -24,9 +24,9 @@ KEEP_SECONDS = 15  # of the whole budget, for what is under way to end
 class Worker:
     """A program that does the work of kit/loops.py."""
 
-    def __init__(self, argv):
-        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=subprocess.DEVNULL)
+    def __init__(self, report, argv):
+        self._process = report.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL)
         self._text = b""
 
     def line(self, seconds):
@@ -42,14 +42,23 @@ class Worker:
         line, self._text = self._text.split(b"\n", 1)
         return line.decode()
 
-    def rate(self, name, seconds, steps):
-        """How often a second; None if it failed."""
+    def begin(self, name, seconds, steps):
         try:
             self._process.stdin.write(b"%s %g %d\n" % (name.encode(), seconds, steps))
             self._process.stdin.flush()
-            return json.loads(self.line(seconds + START_SECONDS))["per_s"]
+        except OSError:
+            pass  # its line will lack
+
+    def per_second(self, seconds):
+        """How often a second it did what it began; None if it failed, or does not say so in time."""
+        try:
+            return json.loads(self.line(seconds))["per_s"]
         except (OSError, ValueError, KeyError):
             return None
+
+    def rate(self, name, seconds, steps):
+        self.begin(name, seconds, steps)
+        return self.per_second(seconds + START_SECONDS)
 
     def end(self):
         self._process.kill()
@@ -62,7 +71,8 @@ class Both:
     def __init__(self, report, kind, mem):
         self._report = report
         words = [sys.executable, os.path.join(HERE, "kit", "loops.py"), kind]
-        self.workers = (Worker(report.plain(*words)), Worker(report.slice(*words, flags=["--mem", mem])))
+        self.workers = (Worker(report, report.plain(*words)),
+                        Worker(report, report.slice(*words, flags=["--mem", mem])))
 
     def ready(self):
         return all(worker.line(min(START_SECONDS, self._report.left())) == "ready" for worker in self.workers)

@@ -6,19 +6,9 @@ import shutil
 import sys
 import tempfile
 
+from kit.frameworks import TORCH, has
 from kit.memory import program
 
-TRAINING = """
-import torch
-model = torch.nn.Linear(1024, 1024).cuda()
-step = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(3):
-    loss = model(torch.randn(256, 1024, device="cuda")).square().mean()
-    loss.backward()
-    step.step()
-    step.zero_grad()
-print("loss", float(loss))
-"""
 # Programs of kit/cuda_memory.py, with MiB.
 MEMORY = (("managed", 64), ("pool", 64), ("vmm", 64), ("graph-memory",), ("ipc",), ("vmm-fd",))
 STEPS = "1000000"  # of a kernel, whose length does not matter here
@@ -36,9 +26,9 @@ def candidates(report):
         yield "CUDA memory, " + words[0], program(*words)
     if report.node:
         return
-    if report.do(sys.executable, "-c", "import torch").status == 0:
+    if has("torch"):
         yield "PyTorch start", [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]
-        yield "PyTorch training steps", [sys.executable, "-c", TRAINING]
+        yield "PyTorch training steps", [sys.executable, "-c", TORCH]
     if shutil.which("vulkaninfo"):
         yield "vulkaninfo", ["vulkaninfo", "--summary"]
 
@@ -57,7 +47,7 @@ def look_at(report, name, words, folder):
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
         os.unlink(path)
-    report.calls.append((name, text))
+    report.calls[name] = text
     calls = [line.split() for line in text.splitlines()]
     refused = collections.Counter(
         " ".join(call[2:-4]) for call in calls if len(call) >= 7 and call[-1] == "cgpu"
@@ -77,7 +67,7 @@ def direct(report):
     notification."""
     name = "a CUDA program without cgpu"
     done = report.do(*report.plain(report.tool("gpu-orders"), "record", "--steps", STEPS))
-    report.calls.append((name, done.output))
+    report.calls[name] = done.output
     calls = done.output.splitlines()
     report.keep(name, [done.status, len(calls), done.errors])
     if done.status != 0 and "libcuda" in done.errors:

@@ -81,7 +81,7 @@ def native(report, folder):
             report.row(name + ", without cgpu", "skip", "there is no libcudart here")
             continue
         calls, more = lines.parse(text)
-        report.calls.append((name + " without cgpu", lines.plain(text)))
+        report.calls[name + " without cgpu"] = lines.plain(text)
         report.keep(name + " without cgpu", {"results": results, "calls": len(calls), "steps": steps(text)})
         failed = collections.Counter("%s %s" % (call.key(), call.status) for call in calls if not call.done())
         report.judge(name + ", without cgpu", "ended" not in results and calls != [], "%d calls; %s%s" % (
@@ -179,7 +179,7 @@ def sliced(report, folder, recordings):
                 text = file.read()
             os.unlink(path)
         name = NAMES[what] + " in a slice"
-        report.calls.append((name, text))
+        report.calls[name] = text
         found, unasked = lines.lacking(calls, lines.parse(text)[0])
         differ = ["%s: %s without cgpu, %s in the slice" % (step, results.get(step), within.get(step))
                   for step in {**results, **within} if results.get(step) != within.get(step)]

@@ -11,9 +11,13 @@
 //   gpu-orders bystander [--kernel-us N] [--steps N]
 //                    launches a kernel, waits for it, and so on, says "ready", and when its input
 //                    ends when each of the latest was launched and how long it took
-//   gpu-orders events [--seconds S] [--enough N]
+//   gpu-orders events [--seconds S] [--enough N] [--every-us N]
 //                    whether the driver tells of context switches: for S seconds or until there
-//                    are N
+//                    are N; how often it does, and whether records are lost
+//   gpu-orders levels [--kernel-us N] [--steps N]
+//                    what the driver says to each interleave level
+//   gpu-orders hang --question NAME [--kernel-us N] [--steps N] [--seconds S]
+//                    whether a program that makes a context hangs by these orders (hang.h)
 //
 //   gpu-orders identity  whether the driver takes calls that another process makes on this one's
 //                        descriptors, as a shim does
@@ -31,12 +35,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <thread>
 #include <utility>
 
+#include "gpu/orders/hang.h"
 #include "gpu/orders/identity.h"
 #include "gpu/orders/orders.h"
 #include "gpu/orders/record.h"
+#include "rm/nv_ctrl.h"
 #include "rmclient/readings.h"
 #include "rmclient/switches.h"
 
@@ -63,6 +70,8 @@ struct Line {
   double seconds = 2;
   std::uint64_t slice_us = kSliceUs;
   std::uint64_t enough = ~std::uint64_t{0};
+  std::uint64_t every_us = 50'000;
+  std::string question = "none";
 };
 
 int Fail(const Error& error) {
@@ -333,6 +342,48 @@ int Own(const Line& line) {
   return 0;
 }
 
+// Counts what was read of the list of context switches.
+struct SwitchCount {
+  std::uint64_t switches = 0;
+  std::uint64_t named = 0;       // those with a process
+  std::uint64_t reads = 0;       // reads that found something
+  std::uint64_t lost = 0;        // reads before which records were lost
+  std::uint64_t backwards = 0;   // records that are older than the one before
+  std::uint64_t most = 0;        // records that one read found
+  std::uint64_t longest_ns = 0;  // between two records, by the GPU's clock
+  std::vector<Span> waits;       // between two reads that found something
+  std::uint64_t last_ns = 0;
+  Clock::time_point last_read;
+
+  void Add(const rmclient::SwitchLog::News& news) {
+    lost += news.lost ? 1 : 0;
+    if (news.switches.empty()) {
+      return;
+    }
+    if (reads++ != 0) {
+      waits.push_back({Us(last_read.time_since_epoch()), UsSince(last_read)});
+    }
+    last_read = Clock::now();
+    switches += news.switches.size();
+    most = std::max(most, static_cast<std::uint64_t>(news.switches.size()));
+    for (const rmclient::Switch& one : news.switches) {
+      named += one.pid != 0 ? 1 : 0;
+      backwards += one.time_ns < last_ns ? 1 : 0;
+      longest_ns =
+          std::max(longest_ns, last_ns == 0 ? 0 : one.time_ns - std::min(last_ns, one.time_ns));
+      last_ns = one.time_ns;
+    }
+  }
+
+  [[nodiscard]] std::string Text() const {
+    return R"({"switches":)" + std::to_string(switches) + R"(,"named":)" + std::to_string(named) +
+           R"(,"lost":)" + std::to_string(lost) + R"(,"reads":)" + std::to_string(reads) +
+           R"(,"most":)" + std::to_string(most) + R"(,"backwards":)" + std::to_string(backwards) +
+           R"(,"longest_us":)" + std::to_string(longest_ns / 1000) + R"(,"between_reads_us":)" +
+           Times(waits) + "}";
+  }
+};
+
 int Events(const Line& line) {
   auto client = rmclient::Client::Open();
   if (!client.ok()) {
@@ -349,20 +400,35 @@ int Events(const Line& line) {
   if (!log.ok()) {
     return Fail(log.error());
   }
-  std::uint64_t switches = 0;
-  std::uint64_t named = 0;
-  bool lost = false;
+  SwitchCount count;
   const Clock::time_point begin = Clock::now();
-  while (switches < line.enough && static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const auto news = log->Read();
-    switches += news.switches.size();
-    named += static_cast<std::uint64_t>(std::count_if(
-        news.switches.begin(), news.switches.end(), [](const auto& one) { return one.pid != 0; }));
-    lost = lost || news.lost;
+  while (count.switches < line.enough &&
+         static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
+    std::this_thread::sleep_for(std::chrono::microseconds(line.every_us));
+    count.Add(log->Read());
   }
-  Say(R"({"switches":)" + std::to_string(switches) + R"(,"named":)" + std::to_string(named) +
-      R"(,"lost":)" + (lost ? "true" : "false") + "}");
+  Say(count.Text());
+  return 0;
+}
+
+int Levels(const Line& line) {
+  auto made = Bench::Make(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  Bench& bench = **made;
+  bench.Feed();
+  Say(R"({"dup":"group",)" + Answer(bench.DupGroups()) + "}");
+  constexpr rm::NvU32 kMedium = 1;  // ctrla06c.h
+  const std::pair<const char*, rm::NvU32> levels[] = {
+      {"MEDIUM", kMedium},
+      {"HIGH", rm::NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH},
+      {"LOW", rm::NVA06C_CTRL_INTERLEAVE_LEVEL_LOW}};
+  for (const auto& [name, level] : levels) {
+    const auto answer = bench.SetInterleaveLevel(level);
+    Say(R"({"level":")" + std::string(name) + "\"," + Answer(answer) + R"(,"ended":)" +
+        std::to_string(bench.Run(kMostSettleUs)) + "}");
+  }
   return 0;
 }
 
@@ -378,30 +444,36 @@ int RecordCalls(const Line& line) {
   return 0;
 }
 
+int AskIdentity(const Line& /*line*/) {
+  return Identity();
+}
+
+int Hang(const Line& line) {
+  return AskHang(line.shape, line.question, line.seconds);
+}
+
 int Main(int argc, char** argv) {
   Line line;
+  const std::map<std::string, int (*)(const Line&)> verbs = {
+      {"orders", Orders}, {"share", Share},          {"bystander", Bystander},
+      {"own", Own},       {"events", Events},        {"levels", Levels},
+      {"hang", Hang},     {"identity", AskIdentity}, {"record", RecordCalls}};
   line.shape.cuda = true;
   CLI::App app("Orders about a CUDA program's channels, measured", "gpu-orders");
-  app.add_option("verb", line.verb, "orders, share, bystander, own, events, identity or record")
-      ->required()
-      ->check(
-          CLI::IsMember({"orders", "share", "bystander", "own", "events", "identity", "record"}));
+  app.add_option("verb", line.verb, "What to do")->required()->check(CLI::IsMember(verbs));
   app.add_option("--kernel-us", line.shape.kernel_us, "Length of a kernel");
   app.add_option("--steps", line.shape.steps, "How far a kernel counts, if that is known");
   app.add_option("--gpu", line.shape.gpu, "GPU, from 0 in order of bus address");
   app.add_option("--seconds", line.seconds, "For each order, or for the share");
   app.add_option("--slice-us", line.slice_us, "Time slice");
   app.add_option("--enough", line.enough, "Context switches that are enough");
+  app.add_option("--every-us", line.every_us, "Time between two looks at the context switches");
+  app.add_option("--question", line.question, "Orders about a program that makes a context")
+      ->check(CLI::IsMember(HangQuestions()));
   CLI11_PARSE(app, argc, argv);
   line.shape.queue = static_cast<unsigned>(
       std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, kMostQueued));
-  return line.verb == "orders"      ? Orders(line)
-         : line.verb == "share"     ? Share(line)
-         : line.verb == "bystander" ? Bystander(line)
-         : line.verb == "own"       ? Own(line)
-         : line.verb == "events"    ? Events(line)
-         : line.verb == "identity"  ? Identity()
-                                    : RecordCalls(line);
+  return verbs.at(line.verb)(line);
 }
 
 }  // namespace

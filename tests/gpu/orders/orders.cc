@@ -145,18 +145,27 @@ rmclient::Outcome Bench::Schedule(bool on) {
                   rm::ControlSize(client_.abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
 }
 
+rmclient::Outcome Bench::SetInterleaveLevel(rm::NvU32 level) {
+  const rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS params{level};
+  return OnGroups(rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, sizeof(params));
+}
+
 rmclient::Outcome Bench::Disable(bool off) {
+  return Switch(channels_, off);
+}
+
+rmclient::Outcome Bench::Switch(const std::vector<SeenObject>& channels, bool off) {
   rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
   const std::size_t most = std::size(params.hClientList);
   rmclient::Outcome first;
-  for (std::size_t begin = 0; begin < channels_.size(); begin += most) {
-    const std::size_t count = std::min(most, channels_.size() - begin);
+  for (std::size_t begin = 0; begin < channels.size(); begin += most) {
+    const std::size_t count = std::min(most, channels.size() - begin);
     params = {};
     params.bDisable = off ? 1 : 0;
     params.numChannels = static_cast<rm::NvU32>(count);
     for (std::size_t i = 0; i < count; ++i) {
-      params.hClientList[i] = channels_[begin + i].client;
-      params.hChannelList[i] = channels_[begin + i].handle;
+      params.hClientList[i] = channels[begin + i].client;
+      params.hChannelList[i] = channels[begin + i].handle;
     }
     const auto outcome = client_.Control(gpu_.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
                                          &params, sizeof(params));

@@ -38,6 +38,11 @@ class Bench {
   [[nodiscard]] rmclient::Outcome Preempt();
   [[nodiscard]] rmclient::Outcome Schedule(bool on);
   [[nodiscard]] rmclient::Outcome Disable(bool off);
+  [[nodiscard]] rmclient::Outcome SetInterleaveLevel(rm::NvU32 level);
+  // FIFO_DISABLE_CHANNELS about these.
+  [[nodiscard]] rmclient::Outcome Switch(const std::vector<SeenObject>& channels, bool off);
+  // The channels for graphics and compute that the program had when it was made.
+  [[nodiscard]] const std::vector<SeenObject>& channels() const { return channels_; }
 
  private:
   Bench(rmclient::Client client, std::vector<rmclient::Gpu> gpus, std::size_t gpu)
