@@ -139,15 +139,15 @@ class Sampler:
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self.samples = []
 
-    def gpu(self):
+    def books(self):
         self._stream.write('{"command": "books", "mappings": false}\n')
         self._stream.flush()
         reply = json.loads(self._stream.readline())
         t.check("result" in reply, "no books: %s" % reply)
-        return reply["result"]["gpus"][0]
+        return reply["result"]
 
     def look(self):
-        gpu = self.gpu()
+        gpu = self.books()["gpus"][0]
         return t.counted_ns(t.graphics(gpu)), {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
 
     def _loop(self):

@@ -20,7 +20,6 @@ SECONDS = float(os.environ.get("SECONDS", "4"))
 WINDOWS = int(os.environ.get("WINDOWS", "3"))
 
 QUEUED = shares.queued(1000)
-SWITCH_NS = 150000  # of `cgpu sim start`
 
 
 def service(rate, us, seed):
@@ -70,9 +69,9 @@ class TimedSampler(shares.Sampler):
     """Counts the switch to a group as its use, as the driver's samples do."""
 
     def look(self):
-        groups = self.gpu()["groups"]
-        return shares.time.monotonic_ns(), {group["pid"]: group["gpu_time_ns"] + group["switches"] * SWITCH_NS
-                                            for group in groups}
+        books = self.books()
+        return shares.time.monotonic_ns(), {group["pid"]: t.use_ns(books, group)
+                                            for group in books["gpus"][0]["groups"]}
 
 
 def measure(node, title, policy, members, errors):

@@ -25,10 +25,10 @@ struct Utilisation {
 
 // The driver keeps 72 samples (ctrl2080perf.h).
 inline constexpr std::size_t kSamples = 72;
-// Length of a window where the samples do not tell: ctrl2080perf.h says that 72 take ten seconds.
-// On an H200 they take 13: its GPU that was full seemed 77.3 % busy as long as this was counted for
-// each (docs/hardware/h200-580.159.04.md).
-inline constexpr std::uint64_t kSampleNs = 10'000'000'000 / kSamples;
+// Length of a window where the samples do not tell: that of an H200. With the 139 ms that
+// ctrl2080perf.h gives (72 in ten seconds), a GPU of it that was full seemed 77.3 % busy
+// (docs/hardware/h200-580.159.04.md).
+inline constexpr std::uint64_t kSampleNs = 180'000'000;
 
 // Sets the lengths of samples, oldest first: the time since the one before, or the usual one where
 // that is longer, because samples are missing between the two.

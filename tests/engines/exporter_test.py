@@ -468,10 +468,10 @@ def _counts(scrape, uuid):
 
 def _engine(node):
     """The accounting of the GPU's engine: seconds of each process, and of all."""
-    gpu = node.books()["gpus"][0]
+    books = node.books()
     times = {}
-    for group in t.groups(gpu):
-        times[group["pid"]] = times.get(group["pid"], 0) + group["gpu_time_ns"] / 1e9
+    for group in t.groups(books["gpus"][0]):
+        times[group["pid"]] = times.get(group["pid"], 0) + t.use_ns(books, group) / 1e9
     return times, sum(times.values())
 
 

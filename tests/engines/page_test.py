@@ -156,8 +156,9 @@ def _loaded(node, name, gpu, *words):
 
 def _busy(node):
     """Nanoseconds of each GPU's engine: of all channel groups, and at all."""
-    return [(sum(group["gpu_time_ns"] for group in t.groups(gpu)), t.counted_ns(t.graphics(gpu)))
-            for gpu in node.books()["gpus"]]
+    books = node.books()
+    return [(sum(t.use_ns(books, group) for group in t.groups(gpu)), t.counted_ns(t.graphics(gpu)))
+            for gpu in books["gpus"]]
 
 
 NEAR = 0.03  # parts of a GPU's time

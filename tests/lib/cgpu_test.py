@@ -347,6 +347,11 @@ def groups(gpu):
     return [group for group in gpu["groups"] if not group["copy"]]
 
 
+def use_ns(books, group):
+    """The time of a channel group as the driver's samples count it: with the context switches to it."""
+    return group["gpu_time_ns"] + group["switches"] * books["engines"]["context_switch_us"] * 1000
+
+
 def counted_ns(engine):
     """The time that this accounting covers."""
     return sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
