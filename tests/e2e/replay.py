@@ -12,6 +12,7 @@ GPU = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../gpu")
 sys.path.insert(0, GPU)
 
 from kit import lines  # noqa: E402
+import replay_keys  # noqa: E402
 
 RECORDS = os.path.join(GPU, "records")
 ALLOC, ALLOC_MEMORY = "NV_ESC_RM_ALLOC", "NV_ESC_RM_ALLOC_MEMORY"
@@ -22,6 +23,7 @@ LOCATION_PCI = 1 << 25  # NVOS32_ATTR_LOCATION
 HANDLES = ("object", "parent", "memory", "device", "space", "share", "error", "userd", "debugs")
 VIRTUAL = 0x80000  # NVOS32_ALLOC_FLAGS_VIRTUAL
 UVM_GRANULARITY, ELSEWHERE = 2 << 20, 0x300000000
+OF_AN_ID = ("GPU_GET_ID_INFO", "GPU_GET_ID_INFO_V2", "GPU_GET_PCI_INFO", "GPU_QUERY_DRAIN_STATE", "GPU_ASYNC_ATTACH_ID")
 RANGES = ("CREATE_EXTERNAL_RANGE", "FREE", "VALIDATE_VA_RANGE", "DISABLE_READ_DUPLICATION")
 
 
@@ -73,6 +75,9 @@ class Record:
                     self.rows.append(Row(line.strip(), number))
         for row in self.rows:
             row.branch = self.headers["driver"].split(".")[0]
+        if self.headers.get("keys") == "filled in":
+            like = self.headers.get("mapped like")
+            self.rows = replay_keys.Filler(self.rows, Record(folder, like).rows if like else ()).fill()
         after = self.headers.get("after")
         self.before = Record(*(after if "/" in after else folder + "/" + after).split("/")) if after else None
         self.cards = int(self.headers["cards"])
@@ -95,8 +100,9 @@ class Player:
         self.refuse = refuse  # a Row: its first answer is taken for a refusal
         self.numbers = {name: number for kind in ("class", "control", "escape", "uvm")
                         for number, (_, name) in tables[kind].items()}
-        self.first, self.client = {}, 0
+        self.first, self.clients, self.root = {}, {}, "1"
         self.ids, self.instances, self.uuids = [], {}, {}
+        self.pid = 0  # a process that the driver named
         self.mapped, self.groups, self.engines = {}, {}, {}
         self.uvm_groups, self.channel, self.group = {}, 0, 0
         self.card_of, self.pages, self.context_bytes = {}, set(), {}
@@ -131,7 +137,12 @@ class Player:
         made = row.call in (ALLOC, ALLOC_MEMORY)
         return {row.keys[key] for key in HANDLES if key in row.keys and not (made and key == "object")}
 
+    @property
+    def client(self):
+        return self.clients.get(self.root, 0)
+
     def _one(self, row):
+        self.root = row.keys.get("root", "1")  # which of the program's clients it is about
         if row.call == "open":
             return (self._open(row), None), b""
         if row.call == "mmap":
@@ -201,7 +212,10 @@ class Player:
     def _card_info(self, row):
         return self._escape(row, bytes(int(row.size)))
 
-    _numa_info = _card_info
+    _numa_info = _wait_open_complete = _card_info
+
+    def _check_version_str(self, row):
+        return self._escape(row, b"2".ljust(int(row.size), b"\0"))  # NV_RM_API_VERSION_CMD_QUERY
 
     def _register_fd(self, row):
         return self._escape(row, bytes(4), [(-1, 0, self._fd(row))])
@@ -266,7 +280,7 @@ class Player:
         got, raw, out = self._call(row, image, 40 if long_form else 28, nested,
                                    [(0, at, file) for at, file in fds])
         if makes_client and got == (0, 0):
-            self.client = struct.unpack_from("<I", raw, 8)[0]
+            self.clients[self.root] = struct.unpack_from("<I", raw, 8)[0]
         self._remember(row, handle)
         return got, out[0] if out else b""
 
@@ -356,6 +370,8 @@ class Player:
             self.instances[row.get("card")] = struct.unpack_from("<I", out, 8)[0]
         elif name == "GR_GET_CTX_BUFFER_SIZE":
             self.context_bytes[self.channel] = struct.unpack_from("<Q", out, 8)[0]
+        elif name == "GPU_GET_PIDS":
+            self.pid = struct.unpack_from("<I", out, 12)[0]
         elif name == "GPU_GET_GID_INFO":
             self.uuids[self.card_of[self._handle(row, "object")]] = bytes(out[12:28])
 
@@ -370,7 +386,7 @@ class Player:
             put("<IIHB", params, 0, self.client, mask, kind, action)
         elif name == "GPU_ATTACH_IDS":
             put("<II", params, 0, self._id(row), 0xFFFFFFFF)
-        elif name in ("GPU_GET_ID_INFO", "GPU_GET_ID_INFO_V2"):
+        elif name in OF_AN_ID:
             put("<I", params, 0, self._id(row))
         elif name == "SYSTEM_GET_P2P_CAPS_MATRIX":
             put("<II%dI" % len(self.ids), params, 0, len(self.ids), 0, *self.ids)
@@ -396,6 +412,15 @@ class Player:
         elif name == "GR_SET_CTXSW_PREEMPTION_MODE":
             # On record: CILP is set, and to instructions (2).
             put("<IIII", params, 0, 1, self._handle(row, "channel") or self.group, 0, 2)
+        elif row.selected.startswith("NV503C_"):  # of a VA space, or of memory and where it is
+            put("<I", params, 0, self._handle(row, "space") or self._handle(row, "memory"))
+            if name == "REGISTER_VIDMEM":
+                put("<QQQ", params, 8, row.get("base"), row.get("length"), 0)
+        elif name == "GPU_GET_PIDS":
+            put("<II", params, 0, 0, 0x2080)  # ..._ID_TYPE_CLASS, NV20_SUBDEVICE_0
+        elif name == "GPU_GET_PID_INFO":
+            put("<I", params, 0, 1)
+            put("<II", params, 8, self.pid, 0)  # ..._INDEX_VIDEO_MEMORY_USAGE
         elif name == "SET_TIMESLICE":
             put("<Q", params, 0, row.get("microseconds", 2000))
         elif name == "OS_UNIX_EXPORT_OBJECT_TO_FD":
