@@ -69,7 +69,7 @@ TESTED_ELSEWHERE = {
     "src/kubelet/": ("in device_plugin_test.cc", "resource_server"),
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
     "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
-                "messages notify_unsafe service spare"),
+                "notify_unsafe service spare"),
     "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server serving tls"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
     "src/rmclient/": ("needs a driver: tests/e2e",
@@ -79,8 +79,8 @@ TESTED_ELSEWHERE = {
     "src/runtime/": ("by tests/engines", "wrapper"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
                   "agent call_steps confine_unsafe desk driver executor_unsafe "
-                  "housekeeping interleave_unsafe mapping_calls "
-                  "range_questions receiver recorder takeover upgrade_unsafe uvm_files "
+                  "housekeeping interleave_unsafe kept_files mapping_calls "
+                  "range_questions receiver recorder takeover upgrade_unsafe "
                   "uvm_spaces watchers"),
 }
 

@@ -35,9 +35,9 @@ std::string Hex(rm::NvU32 value) {
 Driver::Driver(std::vector<Gpu> gpus, rm::DriverVersion version, const rm::Abi& abi)
     : version_(version), abi_(abi), model_(std::move(gpus), abi), gpus_(model_.Gpus()) {}
 
-FileId Driver::Open(FileKind kind, unsigned minor) {
+FileId Driver::Open(FileKind kind, unsigned minor, std::optional<Identity> opener) {
   const MutexLock lock(mutex_);
-  return model_.Open(kind, minor);
+  return model_.Open(kind, minor, opener);
 }
 
 void Driver::Close(FileId file) {

@@ -74,7 +74,7 @@ class Driver {
   // Calls `visit` under the driver's lock if the block is still there.
   void WithBlock(const std::weak_ptr<Block>& block, const std::function<void(Block&)>& visit);
 
-  FileId Open(FileKind kind, unsigned minor);
+  FileId Open(FileKind kind, unsigned minor, std::optional<Identity> opener = std::nullopt);
   void Close(FileId file);
 
   // Execute an ioctl, in three parts. Prepare() and Finish() touch the caller's memory; Execute()

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/fuse/pages.h"
+#include "sim/fuse/proc_caller.h"
 #include "sim/fuse/server.h"
 
 namespace cgpu::sim {
@@ -143,7 +144,12 @@ struct FuseOps::Impl {
       return;
     }
     if (const auto device = DecodeDeviceIno(ino)) {
-      file->fh = server.driver_.Open(device->kind, device->minor);
+      std::optional<Identity> opener;
+      if (device->kind == FileKind::kCtl) {
+        ProcCaller caller(fuse_req_ctx(request)->pid, server.node_, server.open_files_);
+        opener = {caller.Tgid(), caller.Euid()};
+      }
+      file->fh = server.driver_.Open(device->kind, device->minor, opener);
       server.open_files_.Add(ino, file->fh);
     } else {
       file->fh = 0;

@@ -35,11 +35,12 @@ DriverModel::DriverModel(std::vector<Gpu> gpus, const rm::Abi& abi)
   }
 }
 
-FileId DriverModel::Open(FileKind kind, unsigned minor) {
+FileId DriverModel::Open(FileKind kind, unsigned minor, std::optional<Identity> opener) {
   const FileId id = next_file_++;
   OpenFile& file = files_[id];
   file.kind = kind;
   file.minor = minor;
+  file.opener = opener;
   return id;
 }
 
@@ -59,6 +60,7 @@ void DriverModel::Close(FileId id) {
 void DriverModel::DropFile(FileId id) {
   OpenFile& file = files_.at(id);
   while (!file.clients.empty()) {
+    LeakMappings(clients_.at(*file.clients.begin()), file.opener);
     FreeClient(*file.clients.begin());
   }
   std::erase_if(os_events_, [id](const auto& event) { return event.second == id; });
@@ -211,6 +213,22 @@ void DriverModel::FreeTree(Client& client, rm::NvHandle handle) {
       client.objects.erase(found);
       return;
     }
+  }
+}
+
+// rs_client.c clientUnmapResourceRefMappings(), as the end of a client's file calls it: the
+// security information is empty, so client.c rmclientValidate_IMPL() takes the user and process
+// that run. Where it refuses, refRemoveMapping() forgets the mapping, and its part of BAR1 stays
+// taken.
+void DriverModel::LeakMappings(Client& client, const std::optional<Identity>& closer) {
+  if (!closer || closer->euid == client.identity.euid || closer->tgid == client.identity.tgid) {
+    return;
+  }
+  for (auto& [handle, object] : client.objects) {
+    for (Mapping& mapping : object.mappings) {
+      leaked_.push_back(std::move(mapping.bar1));
+    }
+    object.mappings.clear();
   }
 }
 

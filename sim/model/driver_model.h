@@ -144,6 +144,7 @@ struct Accounting {
   KernelAccounting kernel;
   rm::NvU32 longest_idle_us = 0;  // that anybody had a GPU locked for by IDLE_CHANNELS
   rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
+  rm::NvU64 leaked_mappings = 0;  // CPU mappings that were forgotten, and not undone
   std::vector<GpuAccounting> gpus;
   std::vector<ClientAccounting> clients;
 };
@@ -172,7 +173,10 @@ class DriverModel {
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
   // Open files. Close frees what hung on the file, unless a registered GPU file still holds it.
-  FileId Open(FileKind kind, unsigned minor);
+  // `opener` stands for the process that closes it last, which FUSE does not tell: CPU mappings of
+  // clients that are neither this process's nor its user's are not undone. Without an
+  // opener, all are.
+  FileId Open(FileKind kind, unsigned minor, std::optional<Identity> opener = std::nullopt);
   void Close(FileId file);
   [[nodiscard]] OpenFile* FindFile(FileId file);
   // `ctl` is 0 for a descriptor that is not an open control file.
@@ -342,6 +346,7 @@ class DriverModel {
   void DropDma(Client& client, Object& object);
   void FreeTree(Client& client, rm::NvHandle handle);
   void FreeClient(rm::NvHandle handle);
+  void LeakMappings(Client& client, const std::optional<Identity>& closer);
   void RevokeSharesWith(const Client& client);
   [[nodiscard]] KernelAccounting InKernel() const;
   void DropFile(FileId file);
@@ -379,6 +384,7 @@ class DriverModel {
   std::map<rm::NvHandle, Client> clients_;
   rm::NvU32 longest_idle_us_ = 0;
   rm::NvU64 stray_writes_ = 0;
+  std::vector<std::unique_ptr<Charge>> leaked_;  // of BAR1, by mappings that were not undone
   std::map<std::pair<rm::NvHandle, rm::NvU32>, FileId> os_events_;  // client, fd number
   FileId next_file_ = 1;
   std::uint32_t next_client_ = 0;

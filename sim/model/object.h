@@ -166,6 +166,7 @@ struct ExportTable {
 struct OpenFile {
   FileKind kind = FileKind::kCtl;
   unsigned minor = 0;
+  std::optional<Identity> opener;
   FileId ctl = 0;               // REGISTER_FD
   std::set<FileId> registered;  // GPU files that name this one
   bool closed = false;          // kept because a registered file holds it

@@ -116,6 +116,7 @@ Accounting DriverModel::GetAccounting() const {
   accounting.longest_idle_us = longest_idle_us_;
   accounting.kernel = InKernel();
   accounting.stray_writes = stray_writes_;
+  accounting.leaked_mappings = leaked_.size();
   accounting.gpus.resize(gpus_.size());
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     accounting.gpus[i].used_bytes = memory_[i]->Used();

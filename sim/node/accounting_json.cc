@@ -220,6 +220,7 @@ std::string AccountingJson(const Driver& driver, const GpuLink& link,
                   {"registered_spaces", accounting.driver.kernel.registered_spaces},
                   {"mapper_places", accounting.driver.kernel.mapper_places}}},
                 {"stray_writes", accounting.driver.stray_writes},
+                {"leaked_mappings", accounting.driver.leaked_mappings},
                 {"received", json::object()},
                 {"refused", json::object()}};
   for (const Gpu& gpu : driver.Gpus()) {

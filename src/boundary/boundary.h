@@ -52,7 +52,7 @@ class Boundary {
 
   // --- UVM's address spaces, by the key of their open file: never given twice, above every
   // client's handle. Before a space is closed, its holder gives back what it has
-  // (shim/uvm_files.h).
+  // (shim/uvm_spaces.h).
   static constexpr ledger::FileKey kFirstSpace = ledger::FileKey{1} << 40;
   void AddSpace(ledger::FileKey space, ledger::ProcessKey owner);
   [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;

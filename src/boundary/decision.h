@@ -25,6 +25,7 @@ struct Effects {
   bool schedules_channels = false;  // lets channels run: give each its time slice first
   bool switches_channels = false;   // names channels to take off `gpu` or to put back
   bool frees_objects = false;       // a channel may be gone: tell the scheduler
+  bool makes_client = false;        // makes a client (`client` once accounted): keep its file
   bool makes_space = false;         // makes an address space of a file of nvidia-uvm's: keep it
 
   friend bool operator==(const Effects&, const Effects&) = default;

@@ -123,6 +123,12 @@ TEST_F(EffectsTest, TheSchedulerLearnsOfChannels) {
             Effects{.frees_objects = true});
 }
 
+TEST_F(EffectsTest, TheShimKeepsTheFilesOfClients) {
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hClass = rm::NV01_ROOT_CLIENT;
+  EXPECT_EQ(Of(rm::NV_ESC_RM_ALLOC, alloc), Effects{.makes_client = true});
+}
+
 TEST_F(EffectsTest, SpacesAndRangesOfUvm) {
   constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
   EXPECT_EQ(OfUvm(rm::UVM_INITIALIZE, 0, 0), Effects{.makes_space = true});

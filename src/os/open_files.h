@@ -35,14 +35,31 @@ namespace cgpu::os {
 [[nodiscard]] std::vector<pid_t> Processes(int proc);
 [[nodiscard]] std::vector<int> Descriptors(int proc, pid_t thread);
 
-// Tells for each of our descriptors `files`, in order, whether one of the processes `pids`, looked
-// up by number in `proc`, has its open file. Finds it even where the process's first thread has
-// ended, or where a thread has descriptors of its own. Looks once at each of their descriptors,
-// however many files are asked about: the inode excludes almost all of them. May take long. Stops
-// when `enough` returns true, and then returns nothing.
-[[nodiscard]] std::optional<std::vector<bool>> FindHeld(int proc, const std::vector<pid_t>& pids,
-                                                        const std::vector<int>& files,
-                                                        const std::function<bool()>& enough);
+// A thread and its number of an open file.
+struct Holder {
+  pid_t thread = 0;  // 0: nobody has it
+  int number = -1;
+};
+
+// Tells for each of our descriptors `files`, in order, which of the processes `pids`, looked up by
+// number in `proc`, has its open file. Finds it even where the process's first thread has ended, or
+// where a thread has descriptors of its own. Looks once at each of their descriptors, however many
+// files are asked about: the inode excludes almost all of them. May take long. Stops when `enough`
+// returns true, and then returns nothing; likewise where this machine has no room for the look.
+[[nodiscard]] std::optional<std::vector<Holder>> FindHeld(int proc, const std::vector<pid_t>& pids,
+                                                          const std::vector<int>& files,
+                                                          const std::function<bool()>& enough);
+
+// Returns true if a message with files waits in a socket of one of the processes `pids` for
+// somebody to receive it; false on kernels that do not tell (before 5.6). May take long. Stops when
+// `enough` returns true, and then returns true; likewise where this machine has no room for the
+// look.
+[[nodiscard]] bool HasFilesInFlight(int proc, const std::vector<pid_t>& pids,
+                                    const std::function<bool()>& enough);
+
+// Returns the parent of `pid` if that is process 1 of a PID namespace below the one of `proc`:
+// orphans of that namespace become its children. Otherwise returns `pid`.
+[[nodiscard]] pid_t WithOrphans(int proc, pid_t pid);
 
 // Returns the process and all below it, as `proc` shows them; nothing for pid 0. Can miss a process
 // that is made or adopted meanwhile.

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "os/messages.h"
+
 namespace cgpu::os {
 namespace {
 
@@ -14,7 +16,15 @@ class OpenFilesTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::optional<std::vector<bool>> Held(const std::vector<pid_t>& pids,
                                                       const std::vector<int>& files) const {
-    return FindHeld(proc_.get(), pids, files, [] { return false; });
+    const auto holders = FindHeld(proc_.get(), pids, files, [] { return false; });
+    if (!holders) {
+      return std::nullopt;
+    }
+    std::vector<bool> held;
+    for (const Holder& holder : *holders) {
+      held.push_back(holder.thread != 0);
+    }
+    return held;
   }
 
   UniqueFd file_{open("/dev/null", O_RDONLY | O_CLOEXEC)};
@@ -71,6 +81,22 @@ TEST_F(OpenFilesTest, AChildIsFoundAndHasWhatItInherited) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_EQ(Held({child}, files), std::vector<bool>(4, false));
   EXPECT_TRUE(Descendants(proc_.get(), 0).empty());
+}
+
+TEST_F(OpenFilesTest, AFileInASocketIsInFlightUntilItIsReceived) {
+  const auto in_flight = [&](bool stop) {
+    return HasFilesInFlight(proc_.get(), {getpid()}, [stop] { return stop; });
+  };
+  const auto pair = MakeMessagePair();
+  ASSERT_TRUE(pair.ok());
+  EXPECT_FALSE(in_flight(false));
+  EXPECT_TRUE(in_flight(true));
+  ASSERT_TRUE(SendMessage(pair->first.get(), "x", file_.get()).ok());
+  if (!in_flight(false)) {
+    GTEST_SKIP() << "this kernel does not tell";
+  }
+  ASSERT_TRUE(ReceiveMessage(pair->second.get(), 0).ok());
+  EXPECT_FALSE(in_flight(false));
 }
 
 }  // namespace

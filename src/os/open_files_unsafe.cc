@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "os/open_files.h"
@@ -24,10 +25,19 @@ long Order(pid_t one_pid, int one, pid_t other_pid, int other) {
   return syscall(SYS_kcmp, one_pid, other_pid, KCMP_FILE, one, other);
 }
 
-// Returns the entries of the folder `path` below `proc` that are numbers.
-std::vector<int> NumbersIn(int proc, const std::string& path) {
+// Returns true if the last call failed for want of descriptors or memory of this machine's.
+bool NoRoom() {
+  return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
+// Returns the entries of the folder `path` below `proc` that are numbers. Sets `no_room` if there
+// is none to look.
+std::vector<int> NumbersIn(int proc, const std::string& path, bool* no_room = nullptr) {
   std::vector<int> numbers;
   UniqueFd folder(openat(proc, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid() && no_room != nullptr) {
+    *no_room = *no_room || NoRoom();
+  }
   DIR* entries = folder.valid() ? fdopendir(folder.get()) : nullptr;
   if (entries == nullptr) {
     return numbers;
@@ -45,22 +55,47 @@ std::vector<int> NumbersIn(int proc, const std::string& path) {
   return numbers;
 }
 
+// Sets `no_room` if there is none to read the file.
+std::string ReadWhole(int proc, const std::string& path, bool* no_room = nullptr) {
+  const UniqueFd file(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && no_room != nullptr) {
+    *no_room = *no_room || NoRoom();
+  }
+  std::string text;
+  char chunk[4096];
+  ssize_t n = 0;
+  while (file.valid() && (n = read(file.get(), chunk, sizeof(chunk))) > 0) {
+    text.append(chunk, static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+// Returns the numbers that `at` begins with.
+std::vector<pid_t> ParseNumbers(const char* at) {
+  std::vector<pid_t> list;
+  char* end = nullptr;
+  for (long one = std::strtol(at, &end, 10); end != at; one = std::strtol(at, &end, 10)) {
+    list.push_back(static_cast<pid_t>(one));
+    at = end;
+  }
+  return list;
+}
+
+// Returns the numbers in a line of a process's status.
+std::vector<pid_t> StatusNumbers(int proc, pid_t pid, const std::string& key) {
+  const std::string text = ReadWhole(proc, std::to_string(pid) + "/status");
+  const std::size_t at = text.find("\n" + key + ":\t");
+  const std::size_t end = text.find('\n', at + 1);
+  return at == std::string::npos
+             ? std::vector<pid_t>()
+             : ParseNumbers(text.substr(at + key.size() + 3, end - at - key.size() - 3).c_str());
+}
+
 void AddChildren(int proc, pid_t pid, std::vector<pid_t>& list) {
   for (const pid_t thread : Threads(proc, pid)) {
     const std::string path = std::to_string(pid) + "/task/" + std::to_string(thread) + "/children";
-    const UniqueFd file(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
-    std::string text;
-    char chunk[4096];
-    ssize_t n = 0;
-    while (file.valid() && (n = read(file.get(), chunk, sizeof(chunk))) > 0) {
-      text.append(chunk, static_cast<std::size_t>(n));
-    }
-    const char* at = text.c_str();
-    char* end = nullptr;
-    for (long child = std::strtol(at, &end, 10); end != at; child = std::strtol(at, &end, 10)) {
-      list.push_back(static_cast<pid_t>(child));
-      at = end;
-    }
+    const auto children = ParseNumbers(ReadWhole(proc, path).c_str());
+    list.insert(list.end(), children.begin(), children.end());
   }
 }
 
@@ -121,8 +156,9 @@ class Wanted {
       const std::size_t middle = (from + to) / 2;
       const long order = Order(thread, number, getpid(), sorted_[middle].first);
       if (order == 0) {
-        missing_ -= held_[sorted_[middle].second] ? 0 : 1;
-        held_[sorted_[middle].second] = true;
+        Holder& holder = held_[sorted_[middle].second];
+        missing_ -= holder.thread != 0 ? 0 : 1;
+        holder = {thread, number};
         return;
       }
       if (order != 1 && order != 2) {
@@ -133,40 +169,83 @@ class Wanted {
   }
 
   [[nodiscard]] bool AllFound() const { return missing_ == 0; }
-  [[nodiscard]] std::vector<bool> Take() { return std::move(held_); }
+  [[nodiscard]] std::vector<Holder> Take() { return std::move(held_); }
 
  private:
   std::set<std::pair<std::uint64_t, std::uint64_t>> inodes_;
   std::vector<std::pair<int, std::size_t>> sorted_;  // and their places
-  std::vector<bool> held_;
+  std::vector<Holder> held_;
   std::size_t missing_ = held_.size();
 };
 
-}  // namespace
-
-std::optional<std::vector<bool>> FindHeld(int proc, const std::vector<pid_t>& pids,
-                                          const std::vector<int>& files,
-                                          const std::function<bool()>& enough) {
-  Wanted wanted(files);
+// Calls visit(thread, number) for each descriptor of the processes until it returns true. Returns
+// true if it did, or if there is no room for the look.
+template <class Visit>
+bool AnyDescriptor(int proc, const std::vector<pid_t>& pids, const Visit& visit) {
+  bool no_room = false;
   for (const pid_t pid : pids) {
     pid_t seen = 0;
-    for (const pid_t thread : Threads(proc, pid)) {
-      if (wanted.AllFound()) {
-        return wanted.Take();
-      }
+    for (const pid_t thread : NumbersIn(proc, std::to_string(pid) + "/task", &no_room)) {
       if (seen != 0 && syscall(SYS_kcmp, seen, thread, KCMP_FILES, 0, 0) == 0) {
         continue;
       }
       seen = thread;
-      for (const int number : Descriptors(proc, thread)) {
-        if (enough()) {
-          return std::nullopt;
+      for (const int number : NumbersIn(proc, std::to_string(thread) + "/fd", &no_room)) {
+        if (visit(thread, number)) {
+          return true;
         }
-        wanted.Look(proc, thread, number);
       }
     }
   }
-  return wanted.Take();
+  return no_room;
+}
+
+}  // namespace
+
+std::optional<std::vector<Holder>> FindHeld(int proc, const std::vector<pid_t>& pids,
+                                            const std::vector<int>& files,
+                                            const std::function<bool()>& enough) {
+  Wanted wanted(files);
+  const bool stopped = AnyDescriptor(proc, pids, [&](pid_t thread, int number) {
+    if (wanted.AllFound() || enough()) {
+      return true;
+    }
+    wanted.Look(proc, thread, number);
+    return false;
+  });
+  return stopped && !wanted.AllFound() ? std::nullopt : std::optional(wanted.Take());
+}
+
+bool HasFilesInFlight(int proc, const std::vector<pid_t>& pids,
+                      const std::function<bool()>& enough) {
+  return AnyDescriptor(proc, pids, [&](pid_t thread, int number) {
+    if (enough()) {
+      return true;
+    }
+    // The name of a file in a file system begins with a slash. Nobody is asked for the name of a
+    // link in /proc, as for what it leads to.
+    constexpr std::string_view kSocket = "socket:";
+    char name[kSocket.size()] = {};
+    const std::string path = std::to_string(thread) + "/fd/" + std::to_string(number);
+    const ssize_t size = readlinkat(proc, path.c_str(), name, sizeof(name));
+    if (size < 0 || std::string_view(name, static_cast<std::size_t>(size)) != kSocket) {
+      return false;
+    }
+    constexpr std::string_view kKey = "\nscm_fds:";
+    bool no_room = false;
+    const std::string info =
+        ReadWhole(proc, std::to_string(thread) + "/fdinfo/" + std::to_string(number), &no_room);
+    const std::size_t at = info.find(kKey);
+    return no_room || (at != std::string::npos &&
+                       std::strtol(info.c_str() + at + kKey.size(), nullptr, 10) > 0);
+  });
+}
+
+pid_t WithOrphans(int proc, pid_t pid) {
+  const auto parents = StatusNumbers(proc, pid, "PPid");
+  const pid_t parent = parents.empty() ? 0 : parents[0];
+  const auto numbers = StatusNumbers(proc, parent, "NSpid");  // in that of `proc`, in each below
+  return numbers.size() > 1 && numbers.back() == 1 ? parent : pid;
 }
 
 std::vector<pid_t> Descendants(int proc, pid_t pid) {

@@ -69,6 +69,10 @@ struct Process {
 
 [[nodiscard]] bool HasExited(const Process& process);
 
+// Returns the process with this number, with its `tgid` and `pidfd` alone. Nothing: there is none,
+// the number is that of a further thread, or this process has no room.
+[[nodiscard]] std::shared_ptr<const Process> ProcessOf(pid_t pid);
+
 // The identity of a file, asked in a way that a hostile file system cannot hang.
 struct FileIdentity {
   std::uint64_t dev = 0;   // makedev form

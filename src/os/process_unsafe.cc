@@ -85,6 +85,13 @@ bool HasExited(const Process& process) {
   return Exited(process.pidfd.get());
 }
 
+std::shared_ptr<const Process> ProcessOf(pid_t pid) {
+  auto process = std::make_shared<Process>();
+  process->tgid = pid;
+  process->pidfd = Frugally(PidfdOpen(pid, 0));
+  return process->pidfd.valid() ? process : nullptr;
+}
+
 ssize_t Caller::Read(std::uint64_t address, void* into, std::size_t size) const {
   return pread(process->mem.get(), into, size, static_cast<off_t>(address));
 }

@@ -11,6 +11,7 @@ namespace cgpu::shim {
 using boundary::Decision;
 
 CallSteps::Outcome CallSteps::Take(Pending& pending) {
+  client_files_.Find(pending);
   if (!export_tags_.Prepare(pending)) {
     return {ENOMEM, false, false};
   }
@@ -27,6 +28,7 @@ CallSteps::Outcome CallSteps::Take(Pending& pending) {
       return {EIO, false, false};  // an allocation without a tag
     }
     error = ExecuteDecided(pending, decision);
+    KeepClientFile(pending, decision);
   }
   const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
   if (decision.effects.makes_space && done) {
@@ -118,6 +120,29 @@ void CallSteps::Account(Pending& pending, Decision& decision, int error) {
     accounting_.boundary.Undone(pending.call, decision);
     accounting_.counters.CountRefused(boundary::Reason::kMemoryLimit);
     accounting_.NoteRefusals();
+  }
+}
+
+void CallSteps::KeepClientFile(Pending& pending, const Decision& decision) {
+  if (!decision.effects.makes_client && !decision.effects.frees_objects) {
+    return;
+  }
+  const ledger::ClientRef client = decision.client;
+  bool exists = false;
+  {
+    const MutexLock lock(accounting_.mutex);
+    const auto now = accounting_.ledger.FindClient(client.handle);
+    exists = now && now->ref == client;
+  }
+  if (!exists) {
+    pending.client_file.reset();
+    client_files_.Forget(client);
+  } else if (decision.effects.makes_client && !client_files_.Keep(pending, client)) {
+    driver_->Free(pending.file.get(), client.handle, client.handle);
+    boundary::SetStatus(pending.call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+    const MutexLock lock(accounting_.mutex);
+    (void)accounting_.ledger.RemoveClient(client);
+    accounting_.boundary.DropGoneClients();
   }
 }
 

@@ -14,6 +14,7 @@
 #include "ledger/ledger.h"
 #include "os/process.h"
 #include "shim/accounting.h"
+#include "shim/client_files.h"
 #include "shim/driver.h"
 #include "shim/executor.h"
 #include "shim/export_tags.h"
@@ -33,8 +34,8 @@ class CallSteps {
   // All outlive this. `driver`: null only where nothing is called.
   CallSteps(Accounting& accounting, Driver* driver, Scheduler& scheduler,
             const os::CallerLookup& callers, const Recorder& recorder, Executor& executor,
-            ExportTags& export_tags, UvmSpaces& spaces, RangeQuestions& questions,
-            ManagedMemory& managed, Reconciler& reconciler)
+            ExportTags& export_tags, UvmSpaces& spaces, ClientFiles& client_files,
+            RangeQuestions& questions, ManagedMemory& managed, Reconciler& reconciler)
       : accounting_(accounting),
         driver_(driver),
         scheduler_(scheduler),
@@ -43,6 +44,7 @@ class CallSteps {
         executor_(executor),
         export_tags_(export_tags),
         spaces_(spaces),
+        client_files_(client_files),
         questions_(questions),
         managed_(managed),
         reconciler_(reconciler) {}
@@ -58,6 +60,8 @@ class CallSteps {
   [[nodiscard]] boundary::Decision Decide(Pending& pending);
   int ExecuteDecided(Pending& pending, boundary::Decision& decision);
   void Account(Pending& pending, boundary::Decision& decision, int error);
+  // Keeps the file of a client that the call has made, or forgets one that it has freed.
+  void KeepClientFile(Pending& pending, const boundary::Decision& decision);
   // Fills in an answer that the ledger gives.
   void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
   // A channel or a group that is put on a runlist, or taken off it.
@@ -80,6 +84,7 @@ class CallSteps {
   Executor& executor_;
   ExportTags& export_tags_;
   UvmSpaces& spaces_;
+  ClientFiles& client_files_;
   RangeQuestions& questions_;
   ManagedMemory& managed_;
   Reconciler& reconciler_;

@@ -31,6 +31,7 @@ enum Tag : StateTag {
   kWitness = 18 | kRequired,  // the boundary's trackers name them
   kAsker = 19,
   kCounters = 20,
+  kClientFile = 21 | kRequired,  // who does not know of these files keeps them open
 };
 
 // Putter, Getter and Lister visit a state by the same function, Visit(): it says which records
@@ -220,6 +221,17 @@ void VisitUvm(Io& io, S& server) {
 }
 
 template <class Io, class S>
+void VisitClientFiles(Io& io, S& server) {
+  io.Each(kClientFile, server.client_files, [&](auto& file) {
+    io.File(file.file);
+    io.Number(file.user);
+    io.TenantsFile(file.number);
+    io.Numbers(file.clients);
+    io.Numbers(file.serials);
+  });
+}
+
+template <class Io, class S>
 void VisitOrders(Io& io, S& orders) {
   io.Each(kOrder, orders, [&](auto& state) {
     auto& order = state.order;
@@ -257,6 +269,7 @@ void VisitServer(Io& io, S& server) {
   });
   VisitProcesses(io, server);
   VisitUvm(io, server);
+  VisitClientFiles(io, server);
   io.Record(kExports, [&] { io.Numbers(server.exports); });
   io.Record(kAccounting, [&] {
     io.Text(server.ledger);

@@ -64,6 +64,14 @@ struct UvmFileState {
   int number = -1;
 };
 
+struct ClientFileState {
+  int file = -1;
+  std::uint64_t user = 0;  // serial of a process, or 0
+  int number = -1;
+  std::vector<std::uint32_t> clients;  // handles
+  std::vector<std::uint64_t> serials;  // of the ledger, for each
+};
+
 struct WitnessState {
   std::uint64_t number = 0;
   int mem = -1;
@@ -80,6 +88,7 @@ struct ServerState {
   std::vector<UvmFileState> uvm_files;
   std::uint64_t next_uvm_key = 0;
   std::set<std::pair<std::uint64_t, std::uint64_t>> uvm_inodes;
+  std::vector<ClientFileState> client_files;
   std::vector<WitnessState> witnesses;
   std::set<std::uint32_t> exports;
   std::vector<OrderState> orders;  // in the order of the grant; empty: no order was given

@@ -50,6 +50,7 @@ Handover Full() {
   server.uvm_files = {{30, 31, 32, 33}, {34, 35, 0, -1}};
   server.next_uvm_key = 36;
   server.uvm_inodes = {{37, 38}, {39, 40}};
+  server.client_files = {{96, 97, 98, {99, 100}, {102, 103}}, {101, 0, -1, {}, {}}};
   server.witnesses = {{58, 59, 60}, {61, 62, 63}};
   server.exports = {41, 42};
   server.mapping = true;
@@ -86,6 +87,9 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->server.uvm_files[0].number, 33);
   EXPECT_EQ(read->server.uvm_files[1].number, -1);
   EXPECT_EQ(read->server.uvm_inodes, Full().server.uvm_inodes);
+  EXPECT_EQ(read->server.client_files[0].clients, Full().server.client_files[0].clients);
+  EXPECT_EQ(read->server.client_files[0].serials, Full().server.client_files[0].serials);
+  EXPECT_EQ(read->server.client_files[1].number, -1);
   EXPECT_EQ(read->server.witnesses[1].maps, 63);
   EXPECT_EQ(read->server.exports, Full().server.exports);
   EXPECT_EQ(read->server.orders[0].order, Full().server.orders[0].order);
@@ -113,6 +117,7 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   earlier.server.orders[0].throttled_us = 0;
   earlier.server.orders[0].knows_scheduled = false;
   earlier.server.orders[0].scheduled.clear();
+  earlier.server.client_files.clear();
   earlier.server.counters = {};
   EXPECT_EQ(Encode(*read), Encode(earlier));
 }
@@ -147,8 +152,8 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
 TEST(HandoverTest, EveryDescriptorIsListed) {
   std::vector<int> files = DescriptorsOf(Full());
   std::sort(files.begin(), files.end());
-  EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31, 35, 43,
-                                     44, 45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66}));
+  EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31, 35, 43, 44,
+                                     45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66, 96, 101}));
 }
 
 TEST(HandoverTest, ADescriptorTwiceIsRefused) {

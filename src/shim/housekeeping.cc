@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -17,6 +18,9 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::uint64_t kUsPerMs = 1'000;
+// How often to see whether the file of a client was closed: nobody reports the close of a file that
+// the shim keeps open.
+constexpr int kUnreportedMs = 1'000;
 
 std::uint64_t NowUs() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -122,21 +126,31 @@ void Housekeeping::Run() {
 // Waits until a look is due or something is reported. Reports are ignored while a look is due in a
 // moment anyway, so a process that closes files all the time wakes nobody up.
 void Housekeeping::Wait() {
-  enum { kCalled, kAttention, kExits, kInotify, kCount };
+  enum { kCalled, kAttention, kExits, kFiles, kInotify, kCount };
   std::array<pollfd, kCount> polled{};
   const auto due = rounds_.due_us();
   const std::uint64_t now = NowUs();
   polled[kCalled] = {called_.get(), POLLIN, 0};
   polled[kAttention] = {told_ ? -1 : server_.managed().attention(), POLLIN, 0};
   polled[kExits] = {told_ ? -1 : server_.exit_events(), POLLIN, 0};
+  polled[kFiles] = {server_.client_files().began(), POLLIN, 0};
   polled[kInotify] = {rounds_.Hears(now) ? inotify_.get() : -1, POLLIN, 0};
   const std::uint64_t wait_us = due ? *due - std::min(*due, now) : 0;
   const auto wait_ms = static_cast<int>((wait_us + kUsPerMs - 1) / kUsPerMs);
-  if (poll(polled.data(), polled.size(), due ? wait_ms : -1) <= 0) {
+  ClientFiles& files = server_.client_files();
+  const int most_ms = files.Empty() ? std::numeric_limits<int>::max() : kUnreportedMs;
+  const int timeout_ms = due ? std::min(wait_ms, most_ms) : (files.Empty() ? -1 : most_ms);
+  if (poll(polled.data(), polled.size(), timeout_ms) <= 0) {
+    if (timeout_ms == kUnreportedMs && !files.InUse()) {
+      rounds_.Hasten(NowUs());
+    }
     return;
   }
   if (polled[kCalled].revents != 0) {
     (void)Reset(called_);
+  }
+  if (polled[kFiles].revents != 0) {
+    files.Reset();
   }
   told_ = told_ || polled[kAttention].revents != 0 || polled[kExits].revents != 0;
   if (told_ || polled[kCalled].revents != 0) {

@@ -1,24 +1,23 @@
-#include "shim/uvm_files.h"
+#include "shim/kept_files.h"
 
 #include <utility>
 
 namespace cgpu::shim {
 
-std::shared_ptr<UvmFile> UvmFiles::Find(int file) const {
+KeptFiles::Pointer KeptFiles::Find(int file) const {
   const MutexLock lock(mutex_);
   const auto found = by_file_.find(file);
   return found == by_file_.end() ? nullptr : *found;
 }
 
-void UvmFiles::Expect(int file) {
-  if (const auto identity = os::Identify(file); identity.ok()) {
-    const MutexLock lock(mutex_);
-    inodes_.insert({identity->dev, identity->ino});
-  }
+KeptFiles::Pointer KeptFiles::Get(std::uint64_t key) const {
+  const MutexLock lock(mutex_);
+  const auto found = files_.find(key);
+  return found == files_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
-  auto file = std::make_shared<UvmFile>();
+KeptFiles::Pointer KeptFiles::Add(UniqueFd duplicate) {
+  auto file = std::make_shared<KeptFile>();
   file->file = std::move(duplicate);
   const MutexLock lock(mutex_);
   file->key = next_key_++;
@@ -27,19 +26,19 @@ std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
   return file;
 }
 
-void UvmFiles::SetUser(UvmFile& file, std::shared_ptr<const os::Process> process, int number) {
+void KeptFiles::SetUser(KeptFile& file, std::shared_ptr<const os::Process> process, int number) {
   const MutexLock lock(mutex_);
   file.user_ = {std::move(process), number};
 }
 
-UvmFile::User UvmFiles::UserOf(const UvmFile& file) const {
+KeptFile::User KeptFiles::UserOf(const KeptFile& file) const {
   const MutexLock lock(mutex_);
   return file.user_;
 }
 
-std::vector<std::shared_ptr<UvmFile>> UvmFiles::All() const {
+std::vector<KeptFiles::Pointer> KeptFiles::All() const {
   const MutexLock lock(mutex_);
-  std::vector<std::shared_ptr<UvmFile>> all;
+  std::vector<Pointer> all;
   all.reserve(files_.size());
   for (const auto& [key, file] : files_) {
     all.push_back(file);
@@ -47,17 +46,45 @@ std::vector<std::shared_ptr<UvmFile>> UvmFiles::All() const {
   return all;
 }
 
-std::size_t UvmFiles::size() const {
+std::size_t KeptFiles::size() const {
   const MutexLock lock(mutex_);
   return files_.size();
 }
 
-os::InodeSet UvmFiles::Inodes() const {
-  const MutexLock lock(mutex_);
-  return inodes_;
+bool KeptFiles::InUse(const KeptFile& file) const {
+  const KeptFile::User user = UserOf(file);
+  return user.process && os::HasFileAt(*user.process, user.number, file.file.get());
 }
 
-bool UvmFiles::Take(const std::shared_ptr<UvmFile>& file) {
+std::vector<KeptFiles::Pointer> KeptFiles::LeftBehind(
+    int proc, const std::function<std::vector<pid_t>()>& processes,
+    const std::function<bool()>& enough) {
+  auto files = All();
+  std::erase_if(files, [this](const auto& file) { return InUse(*file); });
+  if (files.empty()) {
+    return files;
+  }
+  std::vector<int> wanted;
+  wanted.reserve(files.size());
+  for (const auto& file : files) {
+    wanted.push_back(file->file.get());
+  }
+  const auto held = os::FindHeld(proc, processes(), wanted, enough);
+  if (!held) {
+    return {};
+  }
+  std::vector<Pointer> left;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if ((*held)[i].thread == 0) {
+      left.push_back(std::move(files[i]));
+    } else if (auto user = os::ProcessOf((*held)[i].thread)) {
+      SetUser(*files[i], std::move(user), (*held)[i].number);
+    }
+  }
+  return left;
+}
+
+bool KeptFiles::Take(const Pointer& file) {
   const MutexLock lock(mutex_);
   const auto found = files_.find(file->key);
   constexpr long kOursAndTheTables = 3;
@@ -69,21 +96,37 @@ bool UvmFiles::Take(const std::shared_ptr<UvmFile>& file) {
   return true;
 }
 
-std::uint64_t UvmFiles::next_key() const {
+void KeptFiles::PutBack(Pointer file) {
+  const MutexLock lock(mutex_);
+  by_file_.insert(file);
+  files_[file->key] = std::move(file);
+}
+
+std::uint64_t KeptFiles::next_key() const {
   const MutexLock lock(mutex_);
   return next_key_;
 }
 
-void UvmFiles::Adopt(std::uint64_t next_key, os::InodeSet inodes) {
+void KeptFiles::SetNextKey(std::uint64_t key) {
   const MutexLock lock(mutex_);
-  next_key_ = next_key;
-  inodes_ = std::move(inodes);
+  next_key_ = key;
 }
 
-void UvmFiles::PutBack(std::shared_ptr<UvmFile> file) {
-  const MutexLock lock(mutex_);
-  by_file_.insert(file);
-  files_[file->key] = std::move(file);
+void UvmFiles::Expect(int file) {
+  if (const auto identity = os::Identify(file); identity.ok()) {
+    const MutexLock lock(inodes_mutex_);
+    inodes_.insert({identity->dev, identity->ino});
+  }
+}
+
+os::InodeSet UvmFiles::Inodes() const {
+  const MutexLock lock(inodes_mutex_);
+  return inodes_;
+}
+
+void UvmFiles::Adopt(os::InodeSet inodes) {
+  const MutexLock lock(inodes_mutex_);
+  inodes_ = std::move(inodes);
 }
 
 }  // namespace cgpu::shim

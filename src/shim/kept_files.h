@@ -1,15 +1,17 @@
-// The open files of nvidia-uvm that tenants have initialised, each with a duplicate of ours.
+// Open files of tenants, each with a duplicate of ours.
 //
-// Open files have no names, and UVM's address spaces cannot be asked about from outside. With a
-// duplicate, the shim recognises a tenant's file by comparing it (kcmp). When no process of the
-// container has the file any more, the shim gives back what is in its space by requests of its own,
-// whose answers the ledger can trust, before it closes the file. A file that is hidden on its way
-// through a socket thus comes back empty. Thread-safe.
-#ifndef CGPU_SHIM_UVM_FILES_H_
-#define CGPU_SHIM_UVM_FILES_H_
+// Open files have no names. With a duplicate, the shim recognises a tenant's file by comparing it
+// (kcmp), the file stays until the shim closes it, and the shim can make requests of its own on it
+// when no process of the container has it any more. No process has a file that is on its way
+// through a socket.
+#ifndef CGPU_SHIM_KEPT_FILES_H_
+#define CGPU_SHIM_KEPT_FILES_H_
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,8 +25,8 @@
 
 namespace cgpu::shim {
 
-struct UvmFile {
-  std::uint64_t key = 0;  // of its space in boundary and ledger
+struct KeptFile {
+  std::uint64_t key = 0;
   UniqueFd file;
 
   // The last user, and its number of the file: the first place to look.
@@ -34,47 +36,51 @@ struct UvmFile {
   };
 
  private:
-  friend class UvmFiles;
+  friend class KeptFiles;
   User user_;
 };
 
-class UvmFiles {
+// Thread-safe.
+class KeptFiles {
  public:
-  // Most files. A process has one or two.
-  static constexpr std::size_t kMost = 1024;
+  using Pointer = std::shared_ptr<KeptFile>;
 
-  explicit UvmFiles(std::uint64_t first_key) : next_key_(first_key) {}
+  explicit KeptFiles(std::uint64_t first_key) : next_key_(first_key) {}
 
-  // Returns null if it is not one of these. A holder of the result keeps it from being taken away.
-  [[nodiscard]] std::shared_ptr<UvmFile> Find(int file) const;
+  // Return null if it is not one of these. A holder of the result keeps it from being taken away.
+  [[nodiscard]] Pointer Find(int file) const;
+  [[nodiscard]] Pointer Get(std::uint64_t key) const;
 
-  // Notes that the file's mappings are visible from now on. Call it before the driver can be asked
-  // for any.
-  void Expect(int file);
-  // Adds a file that was expected and is not among these. `duplicate`: ours to keep.
-  std::shared_ptr<UvmFile> Add(UniqueFd duplicate);
+  // Adds a file that is not among these. `duplicate`: ours to keep.
+  Pointer Add(UniqueFd duplicate);
 
-  void SetUser(UvmFile& file, std::shared_ptr<const os::Process> process, int number);
-  [[nodiscard]] UvmFile::User UserOf(const UvmFile& file) const;
+  void SetUser(KeptFile& file, std::shared_ptr<const os::Process> process, int number);
+  [[nodiscard]] KeptFile::User UserOf(const KeptFile& file) const;
 
-  // Return all files, and the inodes that their mappings show in /proc.
-  [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> All() const;
+  [[nodiscard]] std::vector<Pointer> All() const;
   [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] os::InodeSet Inodes() const;
+
+  // Returns true if the file's last user has it under the same number.
+  [[nodiscard]] bool InUse(const KeptFile& file) const;
+  // Returns the files that no process has. `proc`: an open /proc. `processes` returns the numbers
+  // of those that may have one; it is asked only where a file's last user has it no more, and who
+  // has it then is its last user. Stops when `enough` returns true, and then returns none.
+  [[nodiscard]] std::vector<Pointer> LeftBehind(
+      int proc, const std::function<std::vector<pid_t>()>& processes,
+      const std::function<bool()>& enough);
 
   // Takes the file out if only the caller holds it: no call on it can begin any more.
-  [[nodiscard]] bool Take(const std::shared_ptr<UvmFile>& file);
-  void PutBack(std::shared_ptr<UvmFile> file);
+  [[nodiscard]] bool Take(const Pointer& file);
+  void PutBack(Pointer file);
 
-  // Hand-over to a later one, with PutBack() for each of All().
+  // Hand-over to a later one that has the same keys, with PutBack() for each of All().
   [[nodiscard]] std::uint64_t next_key() const;
-  void Adopt(std::uint64_t next_key, os::InodeSet inodes);
+  void SetNextKey(std::uint64_t key);
 
  private:
   // Orders by the kernel's order of open files, so that few comparisons find one.
   struct ByFile {
     using is_transparent = void;
-    using Pointer = std::shared_ptr<UvmFile>;
     bool operator()(const Pointer& one, const Pointer& other) const {
       return os::Compare(one->file.get(), other->file.get()) < 0;
     }
@@ -87,12 +93,35 @@ class UvmFiles {
   };
 
   mutable Mutex mutex_;  // guards the rest, and the user of each
-  std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_ CGPU_GUARDED_BY(mutex_);
-  std::set<std::shared_ptr<UvmFile>, ByFile> by_file_ CGPU_GUARDED_BY(mutex_);
-  os::InodeSet inodes_ CGPU_GUARDED_BY(mutex_);  // of every file that ever was here
+  std::map<std::uint64_t, Pointer> files_ CGPU_GUARDED_BY(mutex_);
+  std::set<Pointer, ByFile> by_file_ CGPU_GUARDED_BY(mutex_);
   std::uint64_t next_key_ CGPU_GUARDED_BY(mutex_);
+};
+
+// The files of nvidia-uvm that tenants have initialised; a key is that of the space in boundary and
+// ledger. UVM's address spaces cannot be asked about from outside. The shim gives back what is in
+// one by requests of its own, whose answers the ledger can trust. Thread-safe.
+class UvmFiles : public KeptFiles {
+ public:
+  // Most files. A process has one or two.
+  static constexpr std::size_t kMost = 1024;
+
+  using KeptFiles::KeptFiles;
+
+  // Notes that the file's mappings are visible from now on. Call it before the driver can be asked
+  // for any.
+  void Expect(int file);
+  // Returns the inodes that mappings of all files show in /proc.
+  [[nodiscard]] os::InodeSet Inodes() const;
+
+  // Hand-over to a later one, with that of the files.
+  void Adopt(os::InodeSet inodes);
+
+ private:
+  mutable Mutex inodes_mutex_;                          // taken alone
+  os::InodeSet inodes_ CGPU_GUARDED_BY(inodes_mutex_);  // of every file that ever was here
 };
 
 }  // namespace cgpu::shim
 
-#endif  // CGPU_SHIM_UVM_FILES_H_
+#endif  // CGPU_SHIM_KEPT_FILES_H_

@@ -21,9 +21,9 @@
 #include "shim/accounting.h"
 #include "shim/handover.h"
 #include "shim/hurry.h"
+#include "shim/kept_files.h"
 #include "shim/processes.h"
 #include "shim/range_questions.h"
-#include "shim/uvm_files.h"
 #include "shim/witnesses.h"
 
 namespace cgpu::shim {

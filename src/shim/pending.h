@@ -9,8 +9,8 @@
 #include "os/notify.h"
 #include "os/process.h"
 #include "shim/admission.h"
+#include "shim/kept_files.h"
 #include "shim/source.h"
-#include "shim/uvm_files.h"
 
 namespace cgpu::shim {
 
@@ -18,9 +18,10 @@ struct Pending {
   std::shared_ptr<Source> source;  // where the notification came from
   os::Notification notification;
   std::shared_ptr<const os::Caller> caller;
-  UniqueFd file;                 // the tenant's, taken for this call
-  UniqueFd argument;             // the file of a descriptor inside the parameters
-  std::shared_ptr<UvmFile> uvm;  // for a call on nvidia-uvm's file: the space it belongs to
+  UniqueFd file;                  // the tenant's, taken for this call
+  UniqueFd argument;              // the file of a descriptor inside the parameters
+  std::shared_ptr<KeptFile> uvm;  // for a call on nvidia-uvm's file: the space it belongs to
+  std::shared_ptr<KeptFile> client_file;  // of the client that the call names, if it is kept
   boundary::Call call;
   Claim claim;
   bool proceed = false;  // the caller executes the call itself

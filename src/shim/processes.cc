@@ -22,7 +22,8 @@ std::vector<pid_t> ContainerProcesses::All() const {
     add(process->tgid);
   }
   for (const WorkerPool::Root& root : pool_.Roots()) {
-    for (const pid_t pid : os::Descendants(callers_.proc_fd(), root.pid)) {
+    for (const pid_t pid :
+         os::Descendants(callers_.proc_fd(), os::WithOrphans(callers_.proc_fd(), root.pid))) {
       add(pid);
     }
   }

@@ -27,7 +27,8 @@ class ContainerProcesses {
   ContainerProcesses(Accounting& accounting, const os::CallerLookup& callers, WorkerPool& pool)
       : accounting_(accounting), callers_(callers), pool_(pool) {}
 
-  // Returns the numbers of all, and of the descendants of the first ones.
+  // Returns the numbers of all, of the descendants of the first ones, and of orphans that process 1
+  // of their namespace has adopted.
   [[nodiscard]] std::vector<pid_t> All() const;
 
   void Kill();

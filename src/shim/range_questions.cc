@@ -97,7 +97,7 @@ std::vector<RangeQuestions::KnownFile> RangeQuestions::KnownFiles() {
 }
 
 // Returns true also where it cannot be told.
-bool RangeQuestions::HasRange(const UvmFile& file, const boundary::AddressRange& range) {
+bool RangeQuestions::HasRange(const KeptFile& file, const boundary::AddressRange& range) {
   const std::uint64_t start = range.start / kPage * kPage;
   const std::uint64_t end = (range.end + kPage - 1) / kPage * kPage;
   const rm::UVM_RANGE_HEAD head{start, end - start};

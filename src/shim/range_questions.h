@@ -24,7 +24,7 @@
 #include "rm/abi.h"
 #include "shim/accounting.h"
 #include "shim/executor.h"
-#include "shim/uvm_files.h"
+#include "shim/kept_files.h"
 
 namespace cgpu::shim {
 
@@ -52,7 +52,7 @@ class RangeQuestions {
 
  private:
   struct KnownFile {
-    std::shared_ptr<UvmFile> file;
+    std::shared_ptr<KeptFile> file;
     boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
   };
   void CleanUpMappings();
@@ -60,7 +60,7 @@ class RangeQuestions {
   [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
                                                         const std::vector<KnownFile>& files,
                                                         std::size_t* questions);
-  [[nodiscard]] bool HasRange(const UvmFile& file, const boundary::AddressRange& range);
+  [[nodiscard]] bool HasRange(const KeptFile& file, const boundary::AddressRange& range);
 
   const rm::Abi& abi_;
   Accounting& accounting_;

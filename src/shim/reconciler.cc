@@ -32,6 +32,7 @@ void Reconciler::SetHurry(bool hurry) {
 bool Reconciler::ReconcileAll(bool at_leisure) {
   const auto began = std::chrono::steady_clock::now();
   ++begun_;
+  (void)client_files_.Reconcile(at_leisure);
   std::vector<ledger::ClientInfo> clients;
   {
     const MutexLock lock(accounting_.mutex);
@@ -42,6 +43,7 @@ bool Reconciler::ReconcileAll(bool at_leisure) {
     if (hurry_.CutsShort(at_leisure) || driver_->ClientExists(client.ref.handle)) {
       continue;
     }
+    client_files_.Forget(client.ref);
     const MutexLock lock(accounting_.mutex);
     changed = accounting_.ledger.RemoveClient(client.ref) || changed;
   }

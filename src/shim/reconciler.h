@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "shim/accounting.h"
+#include "shim/client_files.h"
 #include "shim/driver.h"
 #include "shim/export_tags.h"
 #include "shim/hurry.h"
@@ -22,19 +23,21 @@ namespace cgpu::shim {
 class Reconciler {
  public:
   // All outlive this. `driver`: null only where nothing is called.
-  Reconciler(Accounting& accounting, Driver* driver, Scheduler& scheduler, ExportTags& export_tags,
-             ManagedMemory& managed, UvmSpaces& spaces, Hurry& hurry)
+  Reconciler(Accounting& accounting, Driver* driver, Scheduler& scheduler,
+             ClientFiles& client_files, ExportTags& export_tags, ManagedMemory& managed,
+             UvmSpaces& spaces, Hurry& hurry)
       : accounting_(accounting),
         driver_(driver),
         scheduler_(scheduler),
+        client_files_(client_files),
         export_tags_(export_tags),
         managed_(managed),
         spaces_(spaces),
         hurry_(hurry) {}
 
-  // Asks the driver which clients still exist and takes the others off the ledger, and all else
-  // that has been closed. Returns true if something went. Cheap when nothing is held. A tenant can
-  // make it take long.
+  // Ends clients whose files have been closed, takes those that the driver has no more off the
+  // ledger, and all else that has been closed. Returns true if something went. Cheap when nothing
+  // is held. A tenant can make it take long.
   bool Reconcile();
   // Makes Reconcile() return soon, with its work undone, while `hurry`.
   void SetHurry(bool hurry);
@@ -54,6 +57,7 @@ class Reconciler {
   Accounting& accounting_;
   Driver* const driver_;
   Scheduler& scheduler_;
+  ClientFiles& client_files_;
   ExportTags& export_tags_;
   ManagedMemory& managed_;
   UvmSpaces& spaces_;

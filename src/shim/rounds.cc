@@ -13,7 +13,8 @@ constexpr std::array<std::uint64_t, 13> kStepsUs = {
     320'000, 640'000, 1'280'000, 2'560'000, 5'120'000, 10'240'000};
 constexpr std::uint64_t kAgainUs = 100'000;  // where a file was closed since
 constexpr std::size_t kStepAgain = 6;        // the first step that is longer
-// Pace while files, and so the grant, live on elsewhere, or while a thread makes no progress.
+// Pace while exported objects, and so the grant, live on elsewhere, or while a thread makes no
+// progress.
 constexpr std::uint64_t kSlowlyUs = 1'000'000;
 constexpr std::uint64_t kRestFor = 9;  // multiple of the time that a look took
 

@@ -38,7 +38,7 @@ class Rounds {
     std::uint64_t ended_us = 0;
     bool found = false;    // something was given back
     bool holding = false;  // something is still held
-    bool over = false;     // the container has ended: others have its files
+    bool over = false;     // the container has ended: what is held is with others, or on its way
     // A call was let go on whose end nobody reports, and that must be checked then.
     bool watching = false;
   };

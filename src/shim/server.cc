@@ -49,15 +49,17 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       executor_(calls, !rm::NotCompared(config_.driver).empty()),
       export_tags_(accounting_, driver_.get(), hurry_),
       spaces_(abi, callers_->proc_fd(), accounting_, executor_, processes_, hurry_),
+      client_files_(callers_->proc_fd(), driver_.get(), processes_, hurry_),
       questions_(abi, accounting_, executor_, spaces_.files()),
       managed_(callers_->proc_fd(), accounting_, spaces_.files(), questions_, processes_, hurry_,
                [this] { reconciler_.ReconcileForCall(); }),
-      reconciler_(accounting_, driver_.get(), scheduler_, export_tags_, managed_, spaces_, hurry_),
+      reconciler_(accounting_, driver_.get(), scheduler_, client_files_, export_tags_, managed_,
+                  spaces_, hurry_),
       control_(config_, accounting_, scheduler_, driver_.get(), *callers_),
       receiver_(abi, *callers_, recorder_, accounting_, pool_, processes_, proof_, files_, spaces_,
                 managed_),
       steps_(accounting_, driver_.get(), scheduler_, *callers_, recorder_, executor_, export_tags_,
-             spaces_, questions_, managed_, reconciler_),
+             spaces_, client_files_, questions_, managed_, reconciler_),
       admission_(config_.gpus.size() + 1) {}
 
 void Server::Start() {

@@ -35,6 +35,7 @@
 #include "shim/accounting.h"
 #include "shim/admission.h"
 #include "shim/call_steps.h"
+#include "shim/client_files.h"
 #include "shim/control.h"
 #include "shim/driver.h"
 #include "shim/executor.h"
@@ -78,6 +79,7 @@ class Server : private CallHandler {
   [[nodiscard]] Reconciler& reconciler() { return reconciler_; }
   [[nodiscard]] ManagedMemory& managed() { return managed_; }
   [[nodiscard]] TenantFiles& files() { return files_; }
+  [[nodiscard]] ClientFiles& client_files() { return client_files_; }
   [[nodiscard]] FilterProof& proof() { return proof_; }
   [[nodiscard]] Executor& executor() { return executor_; }
 
@@ -130,6 +132,7 @@ class Server : private CallHandler {
   Executor executor_;
   ExportTags export_tags_;
   UvmSpaces spaces_;
+  ClientFiles client_files_;
   RangeQuestions questions_;
   ManagedMemory managed_;
   Reconciler reconciler_;

@@ -19,6 +19,7 @@ ServerState Server::Save() {
   }
   state.next_serial = callers_->next_serial();
   spaces_.Save(state);
+  client_files_.Save(state);
   managed_.Save(state);
   pool_.Save(state);
   proof_.Save(state);
@@ -62,6 +63,7 @@ void Server::TakeOver(const ServerState& state) {
   }
   managed_.TakeOver(state, by_serial);
   spaces_.TakeOver(state, by_serial);
+  client_files_.TakeOver(state, by_serial);
   pool_.Load(state);
   proof_.Load(state);
 }

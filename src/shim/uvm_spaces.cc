@@ -61,7 +61,7 @@ std::optional<std::uint32_t> UvmSpaces::Refuse(const Pending& pending) {
 }
 
 void UvmSpaces::Keep(Pending& pending) {
-  std::shared_ptr<UvmFile> file = files_.Find(pending.file.get());
+  std::shared_ptr<KeptFile> file = files_.Find(pending.file.get());
   if (file == nullptr) {
     UniqueFd duplicate = os::Duplicate(pending.file.get());
     if (!duplicate.valid()) {
@@ -75,9 +75,10 @@ void UvmSpaces::Keep(Pending& pending) {
 }
 
 bool UvmSpaces::Reconcile(bool at_leisure) {
+  const auto enough = [&] { return hurry_.CutsShort(at_leisure); };
   bool changed = false;
-  for (const auto& file : LeftBehind(at_leisure)) {
-    if (hurry_.CutsShort(at_leisure)) {
+  for (const auto& file : files_.LeftBehind(proc_, [this] { return processes_.All(); }, enough)) {
+    if (enough()) {
       break;
     }
     if (files_.Take(file)) {
@@ -85,35 +86,6 @@ bool UvmSpaces::Reconcile(bool at_leisure) {
     }
   }
   return changed;
-}
-
-// Returns the files that no process has.
-std::vector<std::shared_ptr<UvmFile>> UvmSpaces::LeftBehind(bool at_leisure) {
-  auto files = files_.All();
-  std::erase_if(files, [this](const auto& file) {
-    const UvmFile::User user = files_.UserOf(*file);
-    return user.process && os::HasFileAt(*user.process, user.number, file->file.get());
-  });
-  if (files.empty()) {
-    return files;
-  }
-  std::vector<int> wanted;
-  wanted.reserve(files.size());
-  for (const auto& file : files) {
-    wanted.push_back(file->file.get());
-  }
-  const auto held =
-      os::FindHeld(proc_, processes_.All(), wanted, [&] { return hurry_.CutsShort(at_leisure); });
-  if (!held) {
-    return {};
-  }
-  std::vector<std::shared_ptr<UvmFile>> left;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!(*held)[i]) {
-      left.push_back(std::move(files[i]));
-    }
-  }
-  return left;
 }
 
 // Returns the requests that give back what is in the space. In the tables' order: objects that hold
@@ -153,7 +125,7 @@ std::vector<boundary::Call> UvmSpaces::CallsToEmpty(std::uint64_t key) {
 
 // Asks the driver to give back what is in the space, by requests that the boundary accounts as a
 // tenant's.
-bool UvmSpaces::End(const std::shared_ptr<UvmFile>& file) {
+bool UvmSpaces::End(const std::shared_ptr<KeptFile>& file) {
   std::vector<boundary::Call> calls = CallsToEmpty(file->key);
   if (calls.empty()) {
     return false;  // there is no such space
@@ -186,7 +158,7 @@ bool UvmSpaces::End(const std::shared_ptr<UvmFile>& file) {
 
 void UvmSpaces::Save(ServerState& state) const {
   for (const auto& file : files_.All()) {
-    const UvmFile::User user = files_.UserOf(*file);
+    const KeptFile::User user = files_.UserOf(*file);
     state.uvm_files.push_back(
         {file->key, file->file.get(), user.process ? user.process->serial : 0, user.number});
   }
@@ -196,14 +168,15 @@ void UvmSpaces::Save(ServerState& state) const {
 
 void UvmSpaces::TakeOver(const ServerState& state, const ProcessesBySerial& processes) {
   for (const UvmFileState& one : state.uvm_files) {
-    auto file = std::make_shared<UvmFile>();
+    auto file = std::make_shared<KeptFile>();
     file->key = one.key;
     file->file.reset(one.file);
     const auto user = processes.find(one.user);
     files_.SetUser(*file, user == processes.end() ? nullptr : user->second, one.number);
     files_.PutBack(std::move(file));
   }
-  files_.Adopt(state.next_uvm_key, state.uvm_inodes);
+  files_.SetNextKey(state.next_uvm_key);
+  files_.Adopt(state.uvm_inodes);
 }
 
 }  // namespace cgpu::shim

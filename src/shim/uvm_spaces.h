@@ -15,10 +15,10 @@
 #include "shim/executor.h"
 #include "shim/handover.h"
 #include "shim/hurry.h"
+#include "shim/kept_files.h"
 #include "shim/pending.h"
 #include "shim/processes.h"
 #include "shim/reaper.h"
-#include "shim/uvm_files.h"
 
 namespace cgpu::shim {
 
@@ -54,8 +54,7 @@ class UvmSpaces {
   void TakeOver(const ServerState& state, const ProcessesBySerial& processes);
 
  private:
-  [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind(bool at_leisure);
-  bool End(const std::shared_ptr<UvmFile>& file);
+  bool End(const std::shared_ptr<KeptFile>& file);
   [[nodiscard]] std::vector<boundary::Call> CallsToEmpty(std::uint64_t space);
 
   const rm::Abi& abi_;

@@ -290,8 +290,10 @@ int Parked(const std::vector<std::string>& args) {
   Say("more %llu MiB", static_cast<unsigned long long>(Grab(second, Number(args, 1, 2048))));
   (void)Line(&line);
   close(second.ctl);
+  client.ctl = ReceiveFd(pair[1]);
+  Say("received %llu MiB", static_cast<unsigned long long>(Grab(client, 64)));
+  close(client.ctl);
   close(pair[1]);
-  Say("closed");
   Hold();
   return 0;
 }

@@ -1,4 +1,7 @@
 // Attacks by GPU mappings that RM makes itself: page tables, which nobody asked for.
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "common.h"
 #include "rm/vidmem.h"
 
@@ -172,6 +175,54 @@ int Global(const std::vector<std::string>& args) {
   return 0;
 }
 
+// Leaves a client whose memory a processor sees, so that the end of its file must end it.
+int Leaves(const std::vector<std::string>& args) {
+  constexpr std::uint64_t kMib = 4;
+  const std::string way = args.empty() ? "exits" : args[0];
+  if (way == "forks" && fork() != 0) {
+    Hold();
+    return 0;
+  }
+  const Client client = [] {
+    Client made = MakeClient();
+    std::uint32_t memory = 0;
+    if (made.AllocMemory(kMib, &memory) != rm::NV_OK ||
+        made.Map(memory, kMib * kMiB) != rm::NV_OK) {
+      Die("failed: nothing is mapped");
+    }
+    return made;
+  }();
+  int pair[2] = {-1, -1};
+  if (way == "closes") {
+    close(client.ctl);
+  } else if (way == "moves") {
+    const int moved = dup(client.ctl);
+    close(client.ctl);
+    Say("moved");
+    std::string line;
+    (void)Line(&line);
+    close(moved);
+  } else if (way == "parks") {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+      Die("failed: no socketpair");
+    }
+    SendFd(pair[0], client.ctl);
+    close(client.ctl);
+    close(pair[0]);
+  } else if (way == "registers") {
+    rm::nv_ioctl_register_fd_t registered{client.ctl};
+    if (Plainly(OpenGpu(), rm::NV_ESC_REGISTER_FD, &registered, sizeof(registered)) != 0) {
+      Die("failed: not registered");
+    }
+    close(client.ctl);
+  } else if (way == "forks" && fork() != 0) {
+    _exit(0);  // a child has the file that has made no call
+  }
+  Say("mapped");
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> MappingAttacks() {
@@ -180,6 +231,7 @@ std::vector<Entry> MappingAttacks() {
       {"dma-tables", DmaTables, "[MIB]"},
       {"dma-tables-again", DmaTablesAgain, "[MIB]"},
       {"intervals", Intervals, "[MIB]"},
+      {"leaves", Leaves, "exits|closes|moves|parks|registers|forks"},
       {"spaces", Spaces, "[MIB]"},
   };
 }

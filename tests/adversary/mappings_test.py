@@ -1,5 +1,6 @@
 """Attacks by GPU mappings that RM makes itself (mappings.cc): their page tables lie on the GPU."""
 from attack import argv, at_least, counted, more_than, within, without
+import cgpu_test as t
 from cgpu_test import MIB, Node, check, main
 
 SLICE = 16  # MiB
@@ -44,6 +45,41 @@ def spaces():
     within(["spaces", WANTED], _charged, mem="%dMiB" % SLICE, limit=SLICE, gpus="t4:1")
 
 
+def _bar1(node):
+    node.sync()
+    return node.books()["gpus"][0]["bar1_used_bytes"]
+
+
+def _leaves(way, lives):
+    """Whatever the way in which a client is left, its part of BAR1 comes back; where its file is closed by
+    a process that `lives`, it does so at once."""
+    with Node("t4:1") as node:
+        for _ in range(3):
+            process = node.run(argv("leaves", way), name=way)
+            if way == "moves":
+                process.expect("^moved$")
+                t.wait_for(lambda: _bar1(node) > 0, "nothing is mapped")
+                process.say("close")
+            process.expect("^mapped$")
+            if lives:
+                t.wait_for(lambda: _bar1(node) == 0, "a part of BAR1 stays")
+            else:
+                check(_bar1(node) > 0, "nothing is mapped")
+            if way == "dies":
+                process.kill()
+            else:
+                process.end()
+            t.wait_for(lambda: not node.containers(), "the container does not end")
+            t.wait_for(lambda: _bar1(node) == 0, "a part of BAR1 stays")
+            node.wait_used(0, "after it")
+        check(node.books()["leaked_mappings"] == 0, "the driver has forgotten mappings")
+
+
+# Whether the process that closes the file goes on.
+LEAVES = {"exits": False, "dies": False, "forks": False, "closes": True, "moves": True, "parks": False,
+          "registers": True}
+
+
 def _global(how):
     def addresses(start):
         """Where the driver puts the same memory of a victim and of who comes after it."""
@@ -77,4 +113,5 @@ if __name__ == "__main__":
     main({"global-share": _global("share"), "global-bare": _global("bare"),
           "global-index": _global("index"),
           "dma-tables": tables, "dma-tables-again": again, "intervals": intervals,
-          "spaces": spaces})
+          "spaces": spaces, **{"leaves-" + way: lambda way=way: _leaves(way, LEAVES[way])
+                               for way in LEAVES}})

@@ -25,6 +25,7 @@ class File:
         self.kind = kind  # "client", "export", "map"
         self.holders = {process: 1}  # with how many descriptors
         self.in_flight = 0
+        self.lost = False  # a client that no process has had since: it ends, also if it is in flight
         self.root = 0  # of a client: its handle
         self.objects = {}  # of a client: blocks by handle
         self.views = {}  # of a client: bytes of BAR1 that views of objects take, by their handles
@@ -32,7 +33,7 @@ class File:
         self._handle = 0xCAFA0000
 
     def alive(self):
-        return bool(self.holders or self.in_flight)
+        return bool(self.holders or self.in_flight) and not self.lost
 
     def add(self, process, count=1):
         self.holders[process] = self.holders.get(process, 0) + count
@@ -41,7 +42,12 @@ class File:
         """One of its descriptors."""
         self.holders[process] -= 1
         if self.holders[process] == 0:
-            del self.holders[process]
+            self.close_all(process)
+
+    def close_all(self, process):
+        """All of its descriptors."""
+        del self.holders[process]
+        self.lost = self.kind == "client" and not self.holders
 
     def handle(self):
         """A new one for an object."""
@@ -348,7 +354,10 @@ class Slice:
         self._say(process, "receive %s %d from %s" % (file.kind, file.number, peer.name))
         process.worker.do("recv", peer.name, file.number, file.root)
         file.in_flight -= 1
-        file.add(process)
+        if file.lost:
+            process.worker.do("drop", file.number)
+        else:
+            file.add(process)
         return True
 
     def fork(self, process):
@@ -369,7 +378,7 @@ class Slice:
     def _forget(self, process):
         """All its files are closed."""
         for file in self._open(process):
-            del file.holders[process]
+            file.close_all(process)
         for queue in process.queue.values():
             for file in queue:
                 file.in_flight -= 1

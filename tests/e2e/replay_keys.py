@@ -13,7 +13,7 @@ OF_CLIENT = ("NV_CONFIDENTIAL_COMPUTE", "NV01_DEVICE_0")
 OF_SUBDEVICE = ("NV2081_BINAPI", "HOPPER_USERMODE_A", "GF100_SUBDEVICE_MASTER", "RM_USER_SHARED_DATA",
                 "NV50_THIRD_PARTY_P2P", "NV01_EVENT_OS_EVENT")
 ENGINES = ("HOPPER_COMPUTE_A", "HOPPER_DMA_COPY_A")
-# What a control is of, by the beginning of its name.
+# Names the class whose object a control is of, by the beginning of its name.
 CONTROLS = (("NV0000_", "client"), ("NV0080_", "NV01_DEVICE_0"), ("NV2080_", "NV20_SUBDEVICE_0"),
             ("GSS_LEGACY_", "NV20_SUBDEVICE_0"), ("NV_CONF_", "NV_CONFIDENTIAL_COMPUTE"), ("BINAPI_", "NV2081_BINAPI"),
             ("NV90E6_", "GF100_SUBDEVICE_MASTER"), ("NV503C_", "NV50_THIRD_PARTY_P2P"),
@@ -122,7 +122,7 @@ class Filler:
     free_os_event = alloc_os_event
 
     def mmap(self, row):
-        """Of the semaphore pool."""
+        """Maps the semaphore pool."""
         self._put(row, base=self._loose[-1][0], file="9")
 
     # --- Objects.
@@ -322,7 +322,7 @@ class Filler:
             self._free_range(row)
 
     def _free_range(self, row):
-        """Of what is freed next, or of nobody's memory."""
+        """Names the range of what is freed next, or one without memory."""
         freed = None
         for one in self._rows[self._at + 1:self._at + 4]:
             if one.call == "UVM_FREE":

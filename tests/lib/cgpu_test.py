@@ -226,6 +226,7 @@ class Node:
         self._gpus = gpus
         self._driver = driver
         self._words = words
+        self.may_leak = False  # set by a test that kills a shim: tenants are then the last to close files
 
     def __enter__(self):
         words = [CGPU, "sim", "start", "--name", self.name, "--gpus", self._gpus, *self._words]
@@ -237,10 +238,26 @@ class Node:
         check(done.returncode == 0, "`%s` ended with %d" % (" ".join(words), done.returncode))
         return self
 
-    def __exit__(self, *_):
-        Process.end_all()
-        self._stop()
-        atexit.unregister(self._stop)
+    def __exit__(self, failed, *_):
+        try:
+            if failed is None and not self.may_leak:
+                self._check_leaks()
+        finally:
+            Process.end_all()
+            self._stop()
+            atexit.unregister(self._stop)
+
+    def _check_leaks(self):
+        """No client has ended so that the driver forgot CPU mappings of it. A node that was stopped or
+        stands still is not asked."""
+        try:
+            said = subprocess.run([CGPU, "sim", "books", "--name", self.name, "--json"], check=False,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5)
+        except subprocess.TimeoutExpired:
+            return
+        if said.returncode == 0:
+            leaked = json.loads(said.stdout)["leaked_mappings"]
+            check(leaked == 0, "the driver has forgotten %d CPU mappings" % leaked)
 
     def _stop(self):
         subprocess.run([CGPU, "sim", "stop", "--name", self.name], stdin=subprocess.DEVNULL,

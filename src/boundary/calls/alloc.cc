@@ -30,8 +30,8 @@ Bytes& GivenParameters(Call& call) {
   return call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
 }
 
-// Stands for a client's file. Which of the tenant's files a client lies on is not kept, because the
-// driver itself says when the client is gone.
+// Stands for a client's file. The ledger needs no more: the shim ends the clients of a file that no
+// process has (shim/client_files.h).
 constexpr ledger::FileKey kClientsFile = 1;
 
 // The driver lets any caller choose a client's handle, so also that of another container's client
@@ -49,6 +49,7 @@ Decision DecideClient(Container& container, Call& call) {
                             "clients over the quota");
   }
   decision.action = Decision::Action::kExecute;
+  decision.effects.makes_client = true;
   decision.reservation = std::move(*reservation);
   return decision;
 }
@@ -470,7 +471,11 @@ std::optional<Undo> AccountAlloc(Container& container, Call& call, Decision& dec
   if (IsClientClass(call.command)) {
     const auto added = container.ledger.AddClient(decision.reservation, head.hObjectNew,
                                                   kClientsFile, call.process);
-    return added.ok() ? std::nullopt : std::optional(Undo{head.hObjectNew, head.hObjectNew});
+    if (!added.ok()) {
+      return Undo{head.hObjectNew, head.hObjectNew};
+    }
+    decision.client = *added;
+    return std::nullopt;
   }
   const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
   const auto memory = vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*AllocParameters(call))

@@ -10,6 +10,7 @@ import time
 MARK = "CGPU_KIT"  # in the environment of what a lease starts: mark_of() the folder of its results
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 END_SECONDS = 10
+SHIM = "cgpu-shim"
 LIBC = ctypes.CDLL(None)
 
 # `begin` is when it began, in the clock's ticks: with the number it names a process for good.
@@ -73,20 +74,33 @@ def marked(mark, keep=()):
 
 
 def end(found, seconds=END_SECONDS):
-    """Kills them; returns those that do not end."""
-    files = []
-    for one in found:
-        with contextlib.suppress(OSError):
-            file = os.pidfd_open(one.pid)
-            files.append((one, file))
-            if _is_same(one):
-                signal.pidfd_send_signal(file, signal.SIGKILL)
-    until = time.monotonic() + seconds
-    left = [one for one, file in files
-            if not select.select([file], [], [], max(0.0, until - time.monotonic()))[0]]
+    """Kills them; returns those that do not end. A shim ends with its container, and gives back what that
+    had: it is killed if it does not."""
+    with contextlib.ExitStack() as stack:
+        files = []
+        for one in found:
+            with contextlib.suppress(OSError):
+                file = os.pidfd_open(one.pid)
+                stack.callback(os.close, file)
+                if _is_same(one):
+                    files.append((one, file))
+        until = time.monotonic() + seconds
+        _kill([pair for pair in files if pair[0].name != SHIM])
+        left = _wait(files, until - seconds / 2)
+        _kill(left)
+        return [one for one, _ in _wait(left, until)]
+
+
+def _kill(files):
     for _, file in files:
-        os.close(file)
-    return left
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(file, signal.SIGKILL)
+
+
+def _wait(files, until):
+    """Returns those that have not ended by then."""
+    return [(one, file) for one, file in files
+            if not select.select([file], [], [], max(0.0, until - time.monotonic()))[0]]
 
 
 def _is_same(one):
