@@ -213,7 +213,7 @@ Result<> AddCompute(const Environment& environment, ComputeRequest& request) {
   CGPU_ASSIGN_OR_RETURN(auto most, Percent(environment, "CGPU_COMPUTE_MAX"));
   if (percent.has_value() && most.has_value() && *most < *percent) {
     return Error{Code::kInvalid, 0, "CGPU_COMPUTE_MAX is less than CGPU_COMPUTE",
-                 "CGPU_COMPUTE is guaranteed, CGPU_COMPUTE_MAX the most it may use"};
+                 "CGPU_COMPUTE is guaranteed, CGPU_COMPUTE_MAX the most it should use"};
   }
   request.percent = percent;
   request.max_percent = most;

@@ -44,7 +44,7 @@ Result<ComputeRequest> ComputeOf(const GrantFlags& flags) {
   }
   if (request.percent && request.max_percent && *request.max_percent < *request.percent) {
     return Error{Code::kInvalid, 0, "--compute-max is less than --compute",
-                 "--compute is guaranteed, --compute-max the most it may use"};
+                 "--compute is guaranteed, --compute-max the most it should use"};
   }
   request.high_priority = flags.priority == "high";
   if (flags.priority && flags.priority != "high" && flags.priority != "normal") {

@@ -152,7 +152,7 @@ void AddSet(const cli::Command& app, int& status) {
   command.AddText("--compute", flags->compute.compute,
                   "Percent of compute time, guaranteed; none: an equal share");
   command.AddText("--compute-max", flags->compute.compute_max,
-                  "Percent it may use at the most, or none");
+                  "Percent it may use at the most (not held on real GPUs yet), or none");
   command.AddText("--weight", flags->compute.weight, "1 to 100, or none");
   command.AddText("--priority", flags->compute.priority, "high or normal").Value("high|normal");
   command.AddOption("--gpu", flags->change.gpu,
