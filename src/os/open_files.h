@@ -51,15 +51,12 @@ struct Holder {
                                                           const std::function<bool()>& enough);
 
 // Returns true if a message with files waits in a socket of one of the processes `pids` for
-// somebody to receive it; false on kernels that do not tell (before 5.6). May take long. Stops when
+// somebody to receive it; false on kernels that do not tell (net/unix/af_unix.c
+// unix_show_fdinfo(); Linux 6.18 does). May take long. Stops when
 // `enough` returns true, and then returns true; likewise where this machine has no room for the
 // look.
 [[nodiscard]] bool HasFilesInFlight(int proc, const std::vector<pid_t>& pids,
                                     const std::function<bool()>& enough);
-
-// Returns the parent of `pid` if that is process 1 of a PID namespace below the one of `proc`:
-// orphans of that namespace become its children. Otherwise returns `pid`.
-[[nodiscard]] pid_t WithOrphans(int proc, pid_t pid);
 
 // Returns the process and all below it, as `proc` shows them; nothing for pid 0. Can miss a process
 // that is made or adopted meanwhile.

@@ -70,32 +70,16 @@ std::string ReadWhole(int proc, const std::string& path, bool* no_room = nullptr
   return text;
 }
 
-// Returns the numbers that `at` begins with.
-std::vector<pid_t> ParseNumbers(const char* at) {
-  std::vector<pid_t> list;
-  char* end = nullptr;
-  for (long one = std::strtol(at, &end, 10); end != at; one = std::strtol(at, &end, 10)) {
-    list.push_back(static_cast<pid_t>(one));
-    at = end;
-  }
-  return list;
-}
-
-// Returns the numbers in a line of a process's status.
-std::vector<pid_t> StatusNumbers(int proc, pid_t pid, const std::string& key) {
-  const std::string text = ReadWhole(proc, std::to_string(pid) + "/status");
-  const std::size_t at = text.find("\n" + key + ":\t");
-  const std::size_t end = text.find('\n', at + 1);
-  return at == std::string::npos
-             ? std::vector<pid_t>()
-             : ParseNumbers(text.substr(at + key.size() + 3, end - at - key.size() - 3).c_str());
-}
-
 void AddChildren(int proc, pid_t pid, std::vector<pid_t>& list) {
   for (const pid_t thread : Threads(proc, pid)) {
     const std::string path = std::to_string(pid) + "/task/" + std::to_string(thread) + "/children";
-    const auto children = ParseNumbers(ReadWhole(proc, path).c_str());
-    list.insert(list.end(), children.begin(), children.end());
+    const std::string text = ReadWhole(proc, path);
+    const char* at = text.c_str();
+    char* end = nullptr;
+    for (long child = std::strtol(at, &end, 10); end != at; child = std::strtol(at, &end, 10)) {
+      list.push_back(static_cast<pid_t>(child));
+      at = end;
+    }
   }
 }
 
@@ -239,13 +223,6 @@ bool HasFilesInFlight(int proc, const std::vector<pid_t>& pids,
     return no_room || (at != std::string::npos &&
                        std::strtol(info.c_str() + at + kKey.size(), nullptr, 10) > 0);
   });
-}
-
-pid_t WithOrphans(int proc, pid_t pid) {
-  const auto parents = StatusNumbers(proc, pid, "PPid");
-  const pid_t parent = parents.empty() ? 0 : parents[0];
-  const auto numbers = StatusNumbers(proc, parent, "NSpid");  // in that of `proc`, in each below
-  return numbers.size() > 1 && numbers.back() == 1 ? parent : pid;
 }
 
 std::vector<pid_t> Descendants(int proc, pid_t pid) {

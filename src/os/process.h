@@ -73,6 +73,10 @@ struct Process {
 // the number is that of a further thread, or this process has no room.
 [[nodiscard]] std::shared_ptr<const Process> ProcessOf(pid_t pid);
 
+// Returns the parent of `pid` if that is process 1 of a PID namespace below the one of `proc`:
+// orphans of that namespace become its children. Otherwise returns `pid`.
+[[nodiscard]] pid_t WithOrphans(int proc, pid_t pid);
+
 // The identity of a file, asked in a way that a hostile file system cannot hang.
 struct FileIdentity {
   std::uint64_t dev = 0;   // makedev form
@@ -158,6 +162,7 @@ class CallerTable final : public CallerLookup {
     pid_t tgid = 0;
     pid_t ns_pid = 0;  // as Process::ns_pid
     pid_t parent = 0;
+    bool is_init = false;  // process 1 of a namespace below ours
   };
 
   // `proc_fd`: an open /proc, see proc_fd().

@@ -68,8 +68,10 @@ bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   // "NStgid: 4711 12 1": the number in our namespace, in the container's, in namespaces within.
   char* end = nullptr;
   status->ns_pid = static_cast<pid_t>(std::strtol(ns_line + 8, &end, 10));
-  if (*end == '\t' || *end == ' ') {
-    status->ns_pid = static_cast<pid_t>(std::strtol(end, nullptr, 10));
+  for (bool first = true; *end == '\t' || *end == ' '; first = false) {
+    const auto below = static_cast<pid_t>(std::strtol(end, &end, 10));
+    status->ns_pid = first ? below : status->ns_pid;
+    status->is_init = below == 1;
   }
   return status->tgid > 0;
 }
@@ -83,6 +85,13 @@ Error TooManyProcesses() {
 
 bool HasExited(const Process& process) {
   return Exited(process.pidfd.get());
+}
+
+pid_t WithOrphans(int proc, pid_t pid) {
+  CallerTable::Status status;
+  CallerTable::Status parent;
+  const bool known = ReadStatus(proc, pid, &status) && ReadStatus(proc, status.parent, &parent);
+  return known && parent.is_init ? status.parent : pid;
 }
 
 std::shared_ptr<const Process> ProcessOf(pid_t pid) {

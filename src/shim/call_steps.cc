@@ -124,7 +124,8 @@ void CallSteps::Account(Pending& pending, Decision& decision, int error) {
 }
 
 void CallSteps::KeepClientFile(Pending& pending, const Decision& decision) {
-  if (!decision.effects.makes_client && !decision.effects.frees_objects) {
+  const bool frees = decision.effects.frees_objects && pending.call.object == pending.call.client;
+  if (!decision.effects.makes_client && !frees) {
     return;
   }
   const ledger::ClientRef client = decision.client;

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "os/spare.h"
@@ -98,8 +99,12 @@ std::vector<KeptFiles::Pointer> ClientFiles::LeftBehind(bool at_leisure) {
 void ClientFiles::TakeUnused() {
   const auto files = files_.All();
   const MutexLock lock(mutex_);
+  std::set<std::uint64_t> used;
+  for (const auto& [handle, client] : clients_) {
+    used.insert(client.key);
+  }
   for (const auto& file : files) {
-    if (ClientsOn(*file).empty()) {
+    if (!used.contains(file->key)) {
       (void)files_.Take(file);
     }
   }
@@ -142,16 +147,18 @@ std::vector<ledger::ClientRef> ClientFiles::ClientsOn(const KeptFile& file) cons
 
 void ClientFiles::Save(ServerState& state) const {
   const MutexLock lock(mutex_);
+  std::map<std::uint64_t, ClientFileState> by_key;
   for (const auto& file : files_.All()) {
     const KeptFile::User user = files_.UserOf(*file);
-    ClientFileState& one = state.client_files.emplace_back();
-    one.file = file->file.get();
-    one.user = user.process ? user.process->serial : 0;
-    one.number = user.number;
-    for (const ledger::ClientRef client : ClientsOn(*file)) {
-      one.clients.push_back(client.handle);
-      one.serials.push_back(client.serial);
-    }
+    by_key[file->key] = {
+        file->file.get(), user.process ? user.process->serial : 0, user.number, {}, {}};
+  }
+  for (const auto& [handle, client] : clients_) {
+    by_key.at(client.key).clients.push_back(handle);
+    by_key.at(client.key).serials.push_back(client.serial);
+  }
+  for (auto& [key, file] : by_key) {
+    state.client_files.push_back(std::move(file));
   }
 }
 

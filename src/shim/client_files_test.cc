@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <csignal>
 
@@ -14,32 +13,20 @@ namespace {
 // The container is one child of the test, which has a file under its own number of it.
 class ClientFilesTest : public testing::Test {
  protected:
-  ClientFilesTest() : child_(fork()) {
-    if (child_ == 0) {
-      pause();
-      _exit(0);
-    }
-    auto process = std::make_shared<os::Process>();
-    process->tgid = child_;
-    process->serial = 1;
-    process->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, child_, 0)));
-    process_ = process;
-    callers_.Adopt({process}, 2);
-  }
   ~ClientFilesTest() override { EndChild(); }
 
   void EndChild() {
     if (!ended_) {
       ended_ = true;
-      kill(child_, SIGKILL);
-      EXPECT_EQ(waitpid(child_, nullptr, 0), child_);
+      kill(child_.pid(), SIGKILL);
+      EXPECT_EQ(child_.AwaitSignal(), SIGKILL);
     }
   }
   // Returns a call of the child's on the file.
   [[nodiscard]] Pending Call(ledger::Handle client = 0) const {
     Pending pending;
     auto caller = std::make_shared<os::Caller>();
-    caller->process = process_;
+    caller->process = child_.process();
     pending.caller = std::move(caller);
     pending.file = os::Duplicate(file_.get());
     pending.notification.args[0] = static_cast<std::uint64_t>(file_.get());
@@ -79,6 +66,7 @@ class ClientFilesTest : public testing::Test {
   Fate fate_;
   FakeDriver calls_{fate_};
   FakeLookup callers_{fate_};
+  const Child child_{callers_};
   NoCalls handler_;
   WorkerPool pool_{handler_, -1};
   Accounting accounting_{ShimConfig{}, abi_, {}};
@@ -86,11 +74,9 @@ class ClientFilesTest : public testing::Test {
   Hurry hurry_;
   std::unique_ptr<Driver> driver_ = *Driver::Open(calls_, abi_, "/dev/zero", {});
   ClientFiles files_{proc_.get(), driver_.get(), processes_, hurry_};
-  std::shared_ptr<const os::Process> process_;
 
  private:
   std::uint64_t serial_ = 0;
-  const pid_t child_;
   bool ended_ = false;
 };
 
@@ -180,7 +166,7 @@ TEST_F(ClientFilesTest, ASuccessorEndsThem) {
   ASSERT_EQ(state.client_files.size(), 1U);
   state.client_files[0].file = fcntl(state.client_files[0].file, F_DUPFD_CLOEXEC, 0);
   ClientFiles successor(proc_.get(), driver_.get(), processes_, hurry_);
-  successor.TakeOver(state, {{1, process_}});
+  successor.TakeOver(state, {{1, child_.process()}});
   EXPECT_TRUE(successor.InUse());
   EXPECT_FALSE(successor.Reconcile(true));
   EndChild();

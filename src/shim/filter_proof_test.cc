@@ -13,16 +13,7 @@ namespace {
 // A container with two listeners, whose one process is a child of the test. The child's program is
 // the test's, which an image could have.
 struct World : CallHandler {
-  explicit World(bool prove) : child(fork()) {
-    if (child == 0) {
-      pause();
-      _exit(0);
-    }
-    auto process = std::make_shared<os::Process>();
-    process->tgid = child;
-    process->serial = 1;
-    process->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
-    callers.Adopt({process}, 2);
+  explicit World(bool prove) {
     config.id = "0123456789ab";
     config.prove = prove;
     proof = std::make_unique<FilterProof>(config, proc.get(), accounting, pool, processes);
@@ -40,13 +31,11 @@ struct World : CallHandler {
   void Run(std::unique_ptr<Pending> /*call*/) override {}
 
   // Says that the first listener is the child's.
-  void NameChild() { pool.SetProcess(*sources[0], static_cast<unsigned>(child), 0); }
+  void NameChild() { pool.SetProcess(*sources[0], static_cast<unsigned>(child.pid()), 0); }
   // Ends the child by SIGTERM. Returns the signal that has ended it, which may be an earlier one.
   int EndChild() const {
-    int status = 0;
-    (void)kill(child, SIGTERM);
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    return WTERMSIG(status);
+    (void)kill(child.pid(), SIGTERM);
+    return child.AwaitSignal();
   }
   bool Proves(FakeChannel* channel) const {
     os::Notification call;
@@ -60,11 +49,11 @@ struct World : CallHandler {
     return state.unproved;
   }
 
-  const pid_t child;
   const rm::Abi& abi = *rm::FindAbi({550, 163, 1});
   const UniqueFd proc{open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   Fate fate;
   FakeLookup callers{fate};
+  const Child child{callers};
   WorkerPool pool{*this, proc.get()};
   ShimConfig config;
   Accounting accounting{config, abi, {}};

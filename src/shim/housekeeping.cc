@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -138,10 +137,9 @@ void Housekeeping::Wait() {
   const std::uint64_t wait_us = due ? *due - std::min(*due, now) : 0;
   const auto wait_ms = static_cast<int>((wait_us + kUsPerMs - 1) / kUsPerMs);
   ClientFiles& files = server_.client_files();
-  const int most_ms = files.Empty() ? std::numeric_limits<int>::max() : kUnreportedMs;
-  const int timeout_ms = due ? std::min(wait_ms, most_ms) : (files.Empty() ? -1 : most_ms);
-  if (poll(polled.data(), polled.size(), timeout_ms) <= 0) {
-    if (timeout_ms == kUnreportedMs && !files.InUse()) {
+  const bool sees = !files.Empty() && (!due || wait_ms > kUnreportedMs);
+  if (poll(polled.data(), polled.size(), sees ? kUnreportedMs : (due ? wait_ms : -1)) <= 0) {
+    if (sees && !files.InUse()) {
       rounds_.Hasten(NowUs());
     }
     return;

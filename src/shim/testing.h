@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -250,6 +251,36 @@ class FakeLookup final : public os::CallerLookup {
   UniqueFd events_;
   std::shared_ptr<const os::Process> process_;
   std::uint64_t next_serial_ = 2;
+};
+
+// The one process of a container, a child of the test, which does nothing. Its end must be waited
+// for.
+class Child {
+ public:
+  explicit Child(FakeLookup& callers) : pid_(fork()) {
+    if (pid_ == 0) {
+      pause();
+      _exit(0);
+    }
+    auto process = std::make_shared<os::Process>();
+    process->tgid = pid_;
+    process->serial = 1;
+    process->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    process_ = std::move(process);
+    callers.Adopt({process_}, 2);
+  }
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] const std::shared_ptr<const os::Process>& process() const { return process_; }
+  // Returns the signal that has ended it; 0: another end.
+  [[nodiscard]] int AwaitSignal() const {
+    int status = 0;
+    return waitpid(pid_, &status, 0) == pid_ && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  }
+
+ private:
+  const pid_t pid_;
+  std::shared_ptr<const os::Process> process_;
 };
 
 // A driver that knows clients and tables of exported objects alone, and that can be told to wait or

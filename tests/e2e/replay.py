@@ -23,7 +23,6 @@ LOCATION_PCI = 1 << 25  # NVOS32_ATTR_LOCATION
 HANDLES = ("object", "parent", "memory", "device", "space", "share", "error", "userd", "debugs")
 VIRTUAL = 0x80000  # NVOS32_ALLOC_FLAGS_VIRTUAL
 UVM_GRANULARITY, ELSEWHERE = 2 << 20, 0x300000000
-OF_AN_ID = ("GPU_GET_ID_INFO", "GPU_GET_ID_INFO_V2", "GPU_GET_PCI_INFO", "GPU_QUERY_DRAIN_STATE", "GPU_ASYNC_ATTACH_ID")
 RANGES = ("CREATE_EXTERNAL_RANGE", "FREE", "VALIDATE_VA_RANGE", "DISABLE_READ_DUPLICATION")
 
 
@@ -386,7 +385,7 @@ class Player:
             put("<IIHB", params, 0, self.client, mask, kind, action)
         elif name == "GPU_ATTACH_IDS":
             put("<II", params, 0, self._id(row), 0xFFFFFFFF)
-        elif name in OF_AN_ID:
+        elif name in replay_keys.OF_AN_ID:
             put("<I", params, 0, self._id(row))
         elif name == "SYSTEM_GET_P2P_CAPS_MATRIX":
             put("<II%dI" % len(self.ids), params, 0, len(self.ids), 0, *self.ids)

@@ -12,6 +12,8 @@ COPY_ENGINE = 9  # NV2080_ENGINE_TYPE_COPY0
 OF_CLIENT = ("NV_CONFIDENTIAL_COMPUTE", "NV01_DEVICE_0")
 OF_SUBDEVICE = ("NV2081_BINAPI", "HOPPER_USERMODE_A", "GF100_SUBDEVICE_MASTER", "RM_USER_SHARED_DATA",
                 "NV50_THIRD_PARTY_P2P", "NV01_EVENT_OS_EVENT")
+# Controls that name a GPU by the driver's number of it.
+OF_AN_ID = ("GPU_GET_ID_INFO", "GPU_GET_ID_INFO_V2", "GPU_GET_PCI_INFO", "GPU_QUERY_DRAIN_STATE", "GPU_ASYNC_ATTACH_ID")
 ENGINES = ("HOPPER_COMPUTE_A", "HOPPER_DMA_COPY_A")
 # Names the class whose object a control is of, by the beginning of its name.
 CONTROLS = (("NV0000_", "client"), ("NV0080_", "NV01_DEVICE_0"), ("NV2080_", "NV20_SUBDEVICE_0"),
@@ -19,8 +21,12 @@ CONTROLS = (("NV0000_", "client"), ("NV0080_", "NV01_DEVICE_0"), ("NV2080_", "NV
             ("NV90E6_", "GF100_SUBDEVICE_MASTER"), ("NV503C_", "NV50_THIRD_PARTY_P2P"),
             ("NVA06C_", "KEPLER_CHANNEL_GROUP_A"), ("NV906F_", "HOPPER_CHANNEL_GPFIFO_A"),
             ("NVC36F_", "HOPPER_CHANNEL_GPFIFO_A"), ("NV83DE_", "GT200_DEBUGGER"))
-# Its client in PyTorch is NVML's, which is another one, from the first of these calls to before the second.
+# PyTorch has a second client, which is NVML's: calls are about that from the first of these on, until the second.
 OTHERS = ("NV_ESC_CHECK_VERSION_STR", "NV2080_CTRL_CMD_GSP_GET_FEATURES")
+
+
+def is_mapping(row):
+    return row.call == "NV_ESC_RM_MAP_MEMORY"
 
 
 class Client:
@@ -39,7 +45,7 @@ class Filler:
         for row in self._rows:
             row.keys = dict(row.keys)
         self._out, self._at = [], 0
-        self._mapped_like = [row.keys for row in like if row.call == "NV_ESC_RM_MAP_MEMORY"]
+        self._mapped_like = [row.keys for row in like if is_mapping(row)]
         self._mappings = 0
         self._clients = {"1": Client(0x5C000001), "2": Client(0xCF000001)}
         self._root = "1"
@@ -68,8 +74,14 @@ class Filler:
         for key, value in keys.items():
             row.keys.setdefault(key, hex(value) if isinstance(value, int) else value)
 
-    def _ahead(self, match, most=100000):
-        return next((row for row in self._rows[self._at + 1:self._at + 1 + most] if match(row)), None)
+    def _ahead(self, match, most=None):
+        """The next row that matches, among so many."""
+        end = None if most is None else self._at + 1 + most
+        return next((row for row in self._rows[self._at + 1:end] if match(row)), None)
+
+    def _mapping(self, row):
+        """Returns what the row, or the one that is like it, says of a mapping."""
+        return row.keys if row is not None and "length" in row.keys else self._mapped_like[self._mappings]
 
     def _open(self, row, kind, number):
         """A file that is opened before the row, which is not on record."""
@@ -183,14 +195,12 @@ class Filler:
         return COPY_ENGINE + self._copies
 
     def _memory(self, row, handle):
-        following = self._rows[self._at + 1:self._at + 4]
-        length = TENSOR if any("REGISTER_VIDMEM" in one.selected for one in following[:1]) else LOCAL
+        length = TENSOR if self._ahead(lambda one: "REGISTER_VIDMEM" in one.selected, 1) else LOCAL
         if row.status == "0x51":
             length = TOO_MUCH
-        mapped = next((one for one in following if one.call == "NV_ESC_RM_MAP_MEMORY"), None)
+        mapped = self._ahead(is_mapping, 3)
         if mapped is not None:
-            like = self._mapped_like[self._mappings] if "length" not in mapped.keys else mapped.keys
-            length = (int(like["length"], 0) + PAGE - 1) // PAGE * PAGE
+            length = (int(self._mapping(mapped)["length"], 0) + PAGE - 1) // PAGE * PAGE
             if row.selected == "NV01_MEMORY_SYSTEM" and length == PAGE:
                 self._client().last["notifier"] = handle
             elif row.selected == "NV01_MEMORY_LOCAL_USER":
@@ -215,8 +225,7 @@ class Filler:
     def rm_free(self, row):
         if "object" in row.keys:
             return
-        before = [one.what() for one in self._rows[max(0, self._at - 1):self._at]]
-        if before and before[0] == "UVM_FREE":
+        if self._rows[self._at - 1].what() == "UVM_FREE":
             self._put(row, object=self._tensors.pop(), parent=self._last("NV01_DEVICE_0"))
         elif self._last("NV01_DEVICE_0") == "0" and self._last("NV_CONFIDENTIAL_COMPUTE") == "0":
             self._put(row, object="client", parent="client")
@@ -226,7 +235,7 @@ class Filler:
     # --- Mappings.
 
     def rm_map_memory(self, row):
-        like = self._mapped_like[self._mappings] if self._mapped_like else row.keys
+        like = self._mapping(row)
         self._mappings += 1
         memory = self._last("memory")
         of_gpu = memory in (self._last("HOPPER_USERMODE_A"), self._last("userd"))
@@ -252,19 +261,15 @@ class Filler:
     def rm_control(self, row):
         name, client = row.selected, self._client()
         self._put(row, object=next((client.last.get(of, "0") for begin, of in CONTROLS if name.startswith(begin))))
-        following = self._rows[self._at + 1:self._at + 3]
-        if name.endswith(("GPU_ATTACH_IDS", "GPU_GET_ID_INFO", "GPU_GET_ID_INFO_V2", "GPU_ASYNC_ATTACH_ID", "GPU_GET_PCI_INFO",
-                          "GPU_QUERY_DRAIN_STATE")):
+        if name.endswith(("GPU_ATTACH_IDS", *OF_AN_ID)):
             self._put(row, card="0")
-        if name.endswith("GPU_ATTACH_IDS") and not any(one.call == "open" for one in following):
+        if name.endswith("GPU_ATTACH_IDS") and not self._ahead(lambda one: one.call == "open", 2):
             self._open(row, "gpu0", 11)
             client.files.pop("gpu0")
         if name.endswith("SET_INHERITED_SHARE_POLICY"):
             self._put(row, policy="1,4,0" if "SET_INHERITED" not in self._rows[self._at - 1].selected else "4,4,4")
         elif name.endswith("GET_ADDR_SPACE_TYPE"):
-            mapped = next((one.keys for one in following if one.call == "NV_ESC_RM_MAP_MEMORY"), {})
-            like = mapped if "flags" in mapped else self._mapped_like[self._mappings]
-            self._put(row, memory=self._last("memory"), flags=like["flags"])
+            self._put(row, memory=self._last("memory"), flags=self._mapping(self._ahead(is_mapping, 2))["flags"])
         elif name.endswith("PERF_CUDA_LIMIT_SET_CONTROL"):
             self._put(row, **{"in": "00" if self._limits else "01"})
             self._limits += 1
