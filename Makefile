@@ -4,11 +4,13 @@
 #   make page        the page of cgpu-exporter, into page/dist (installs Node and what it needs from npm)
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
 #   make test        what is checked at each change (installs what it needs, builds)
+#   make nightly     that and all other tests, in parts of ten minutes at most; make nightly-PART runs one
+#   make test-times  how long each test took when it last ran, and each group of them
 #   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
 #   make cluster-up  a Kubernetes for you with a node whose simulated GPUs are shared; make cluster-down
 #   make test-tutorials  README's quickstart and the tutorials on a fresh Debian 12 (needs its mirror)
-#   make test-nvidia-plugin  NVIDIA's device plugin on a simulated node; it is built first (needs Go)
-#   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
+#   make test-go     programs in Go on a simulated node, as NVIDIA's device plugin; built first (needs Go)
+#   make soak        the same randomised tests and fuzzers for long, and tests that failed once beside a load
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
 #   make share-story the pictures of docs/explanation/compute.md, measured and drawn anew
@@ -29,20 +31,28 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
+REPEATS ?= 50
 FUZZ_SECONDS ?= 10
-# For how long tests with Kubernetes are begun; nothing: all of them.
-STORY_SECONDS ?=
+# Tests of whole programs wait for much of their time. One that compares times or shares takes more than
+# one place (PROCESSORS in CMakeLists.txt).
+TESTS_AT_ONCE ?= $(shell echo $$((2 * $(JOBS))))
+# Which stories with Kubernetes: PART/PARTS, or SCRIPT:CASE...; nothing: all of them.
+STORIES ?=
+# Those that `make test` runs where Kubernetes was built before.
+FEW_STORIES := slices_test.py:limits chart_test.py:manifests hostile_test.py:words
+# The parts of `make nightly` besides `make test`. CONTRIBUTING.md says what each is for.
+PARTS := engines long threads soak lint packages go kubernetes-1 kubernetes-2 kubernetes-3
 REPORT ?= build/report.html
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
-# The unit tests in which there is more than one thread.
-TSAN_TESTS := ledger_test host_test process_test protocol_test shim_test sim_test
+# The unit tests in which programs of several threads are tested. `make nightly` runs them all so.
+TSAN_TESTS := host_test process_test shim_test sim_test
 # The cases that passed are not listed: what failed is to be found in the last lines.
 QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
 PREFIX ?= /usr/local
-PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
+PACKAGES := g++ ccache cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev \
   libssl-dev libcurl4-openssl-dev libcpp-httplib-dev prometheus-cpp-dev \
@@ -59,14 +69,16 @@ ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:po
 missing_engines = $(foreach engine,$(1),$(if \
   $(shell command -v $(firstword $(subst :, ,$(engine)))),,$(lastword $(subst :, ,$(engine)))))
 
-ifneq ($(shell command -v ccache),)
+# A second clone compiles nothing again. (Without `depend_mode` the first takes a tenth longer.)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
-endif
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= true
+export CCACHE_DEPEND ?= true
 
-.PHONY: build page demo test test-tutorials test-kubernetes test-nvidia-plugin cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
+.PHONY: build page demo test test-tutorials test-kubernetes test-go cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
   lint install deb rpm sim-image release gpu-bundle deps check-deps bench-deps clean
-.PHONY: test-asan test-tsan fuzz
+.PHONY: test-asan test-tsan fuzz test-programs test-few-stories test-times test-deps nightly turn $(PARTS:%=nightly-%)
 
 deps:
 	@tools/install_packages.sh $(PACKAGES)
@@ -100,21 +112,64 @@ demo: deps
 	$(call build_preset,release,,demo_programs)
 	@tests/demo.py
 
-# The last lines are those of ctest. Without a registry of npm the tests of the page are skipped. Unit
-# tests run with sanitizers, and natively those alone that go through too many inputs for a sanitizer:
-# to compile all of them twice takes a fifth of the time of all.
-test: check-deps
+# Without a registry of npm the tests of the page are skipped.
+test-deps: check-deps
 	-@$(MAKE) page
 	$(call build_preset,release,,all)
+
+# Unit tests run with sanitizers, and natively those alone that go through too many inputs for a
+# sanitizer: to compile all of them twice takes a fifth of the time of all. The last lines are those of
+# ctest, or of stories on Kubernetes.
+test: test-deps
 	@tools/check_format.sh
-	@$(MAKE) test-asan test-tsan fuzz
-	@ctest --preset release -LE '^unit$$' -E '_NOT_BUILT$$' --parallel $(JOBS) | $(QUIET)
+	@$(MAKE) test-asan test-tsan fuzz test-programs test-few-stories
+
+test-programs:
+	@ctest --preset release -LE '^(unit|nightly-.*)$$' -E '_NOT_BUILT$$' --parallel $(TESTS_AT_ONCE) | $(QUIET)
+
+test-few-stories:
+	@if tests/build_go.sh kube built && tests/build_go.sh helm built; then \
+	  $(MAKE) test-kubernetes STORIES="$(FEW_STORIES)"; \
+	else echo "stories on Kubernetes: NOT RUN: it was not built here (make nightly-kubernetes-1)"; fi
+
+test-times:
+	@tools/test_times.py
+
+# Fails if a part fails, or cannot run here.
+nightly: test
+	@tools/nightly.sh $(PARTS)
+
+# One part, another at each change.
+turn:
+	@tools/nightly.sh --turn $(PARTS)
+
+nightly-engines nightly-long: nightly-%: test-deps
+	@ctest --preset release -L '^nightly-$*$$' --parallel $(TESTS_AT_ONCE) | $(QUIET)
+
+nightly-threads: check-deps
+	$(call thread_sanitizer,unit_tests,-R '^unit\.')
+
+nightly-soak:
+	@$(MAKE) soak SECONDS_EACH=10 REPEATS=1
+
+nightly-lint: lint
+
+# First on this machine, then on a fresh Debian.
+nightly-packages: test-deps
+	@tools/install_packages.sh dpkg-dev
+	@ctest --preset release -L '^nightly-packages$$' --parallel $(TESTS_AT_ONCE) | $(QUIET)
+	@$(MAKE) test-tutorials
+
+nightly-go: test-go
+
+nightly-kubernetes-1 nightly-kubernetes-2 nightly-kubernetes-3: nightly-kubernetes-%: cluster-deps
+	@$(MAKE) test-kubernetes STORIES=$*/3
 
 # The first time, Kubernetes itself is built: ten minutes on two processors.
 cluster-deps: check-deps
 	@tools/install_packages.sh $(CLUSTER_PACKAGES)
 	$(call build_preset,release,,programs)
-	@tests/cluster/build.sh kube >/dev/null
+	@tests/build_go.sh kube >/dev/null
 
 cluster-up: cluster-deps
 	@CGPU_BIN=$(CURDIR)/build/bin python3 tests/cluster/stand.py up
@@ -124,14 +179,14 @@ cluster-down:
 
 test-kubernetes: cluster-deps
 	$(call build_preset,release,,kernels)
-	@tests/cluster/build.sh helm >/dev/null
-	@tests/cluster/run_all.sh $(STORY_SECONDS)
+	@tests/build_go.sh helm >/dev/null
+	@tests/cluster/run_all.sh $(STORIES)
 
-# No part of continuous integration: the plugin's modules take minutes to build, and tests/e2e has NVML's.
-test-nvidia-plugin: check-deps
+# Their modules take minutes to build.
+test-go: check-deps
 	$(call build_preset,release,,programs)
-	@plugin=$$(tests/engines/nvidia_plugin/build.sh) && CGPU_NVIDIA_PLUGIN=$$plugin \
-	  ctest --preset release -R '^e2e\.nvidia-plugin-' --output-on-failure
+	@plugin=$$(tests/build_go.sh nvidia-plugin) client=$$(tests/build_go.sh nvml-client) && \
+	  CGPU_NVIDIA_PLUGIN=$$plugin CGPU_NVML_GO=$$client ctest --preset release -L '^nightly-go$$'
 
 lint: check-deps
 	@tools/check_format.sh
@@ -144,12 +199,15 @@ test-asan:
 	$(call build_preset,asan,,unit_tests cgpu-sim)
 	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
 
-# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.
+# $(call thread_sanitizer,TARGETS,SELECTION): its runtime needs addresses laid out as usual; some kernels
+# randomise too much.
+define thread_sanitizer
+	$(call build_preset,tsan,,$(1))
+	@tools/fixed_addresses.sh ctest --test-dir build/tsan $(2) --output-on-failure --parallel $(JOBS) | $(QUIET)
+endef
+
 test-tsan:
-	$(call build_preset,tsan,,$(TSAN_TESTS))
-	@tools/fixed_addresses.sh \
-	  ctest --test-dir build/tsan -R '^unit\.($(subst $(SPACE),|,$(TSAN_TESTS)))$$' --output-on-failure \
-	    --parallel $(JOBS) | $(QUIET)
+	$(call thread_sanitizer,$(TSAN_TESTS),-R '^unit\.($(subst $(SPACE),|,$(TSAN_TESTS)))$$')
 
 fuzz:
 	$(call build_preset,asan,,fuzz_targets)
@@ -162,7 +220,7 @@ reference: deps
 soak: check-deps
 	$(call build_preset,release,,all unit_tests)
 	$(call build_preset,asan,,unit_tests fuzz_targets)
-	@tools/soak.sh $(SECONDS_EACH)
+	@tools/soak.sh $(SECONDS_EACH) $(REPEATS)
 
 # A benchmark is a program or a script, which may start containers.
 bench-%: bench-deps

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# soak.sh SECONDS: the randomised tests with ever new seeds, and each fuzzer, for SECONDS each.
+# soak.sh SECONDS REPEATS: the randomised tests with ever new seeds, and each fuzzer, for SECONDS each;
+# then the tests of tests/flaky.tsv, each REPEATS times beside a load of 8 processes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=$1
+seconds=$1 repeats=$2
 
 for test in build/asan/unit/*_property_test; do
   [ -x "$test" ] || continue
@@ -46,9 +47,10 @@ while [ $SECONDS -lt $end ]; do
   steps=$((steps + 100))
 done
 echo "soak: $steps steps, all as the model says"
-echo "soak: 1,000 kills under load"
+kills=$((seconds * 5 / 3))  # 1,000 in ten minutes each
+echo "soak: $kills kills under load"
 status=0
-python3 tests/engines/kills_test.py random 1000 >build/soak.log 2>&1 || status=$?
+python3 tests/engines/kills_test.py random "$kills" >build/soak.log 2>&1 || status=$?
 [ $status -eq 0 ] || [ $status -eq 77 ] || { head -n 1 build/soak.log; tail -n 50 build/soak.log; exit 1; }
 grep -a -e '^kills' -e '^skipped' build/soak.log  # belongs into docs/reference/adversaries.md
 for case in size pointer class xfer attr dup2-null dup2-file; do
@@ -57,4 +59,4 @@ for case in size pointer class xfer attr dup2-null dup2-file; do
   [ $status -eq 0 ] || [ $status -eq 77 ] || { tail -n 50 build/soak.log; exit 1; }
   grep -a -e '^soak-' -e '^skipped' build/soak.log  # its tries belong into docs/reference/adversaries.md
 done
-ctest --preset release --repeat until-fail:5
+tools/soak_flaky.sh "$repeats"

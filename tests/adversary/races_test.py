@@ -3,7 +3,6 @@
   races_test.py CASE                once, without cgpu and with it
   races_test.py soak-KIND SECONDS   with it alone, counting tries: docs/reference/adversaries.md
 """
-import os
 import re
 import time
 
@@ -58,29 +57,29 @@ def _flip(what, tries, huge=2048):
             node.wait_used(NEIGHBOUR * MIB, "after the attack's end")
 
 
-def flip_size():
-    """The size flips between 1 MiB and 2 GiB; a million tries, or CGPU_FLIP_TRIES."""
-    _flip("size", int(os.environ.get("CGPU_FLIP_TRIES", "1000000")))
+def flip_size(tries="20000"):
+    """The size flips between 1 MiB and 2 GiB."""
+    _flip("size", int(tries))
 
 
-def flip_pointer():
+def flip_pointer(tries="20000"):
     """The pointer to the parameters flips between modest ones and immodest ones."""
-    _flip("pointer", 100_000)
+    _flip("pointer", int(tries))
 
 
-def flip_class():
+def flip_class(tries="20000"):
     """The class flips between system memory and GPU memory."""
-    _flip("class", 100_000, huge=64)
+    _flip("class", int(tries), huge=64)
 
 
-def flip_xfer():
+def flip_xfer(tries="20000"):
     """The pointer of NV_ESC_IOCTL_XFER_CMD flips."""
-    _flip("xfer", 100_000)
+    _flip("xfer", int(tries))
 
 
-def flip_attr():
+def flip_attr(tries="20000"):
     """The location of a VID_HEAP_CONTROL allocation flips between system and GPU."""
-    _flip("attr", 100_000, huge=64)
+    _flip("attr", int(tries), huge=64)
 
 
 # A try is a call that was issued while the flipping went on; flips alone do not count. What the check

@@ -5,7 +5,7 @@
         cluster.apply({...})
         cluster.kubectl("get", "pods")
 
-One binary (build.sh) is etcd, the API server, the controllers, the scheduler, the kubelet and
+One binary (../build_go.sh) is etcd, the API server, the controllers, the scheduler, the kubelet and
 kubectl; containerd, runc and the CNI plugins are Debian's. The image is the one of tests/engines.
 The processes write their logs to FOLDER/logs; __exit__ shows the ends of them where a test fails.
 
@@ -66,7 +66,7 @@ _HANDLER = """
 
 def find_kube():
     """The path of the binary. Skips the test where it is not built: that takes ten minutes."""
-    done = subprocess.run([os.path.join(_HERE, "build.sh"), "kube"], stdout=subprocess.PIPE, text=True,
+    done = subprocess.run([os.path.join(_HERE, "../build_go.sh"), "kube"], stdout=subprocess.PIPE, text=True,
                           check=False)
     if done.returncode != 0:
         skip("Kubernetes is not built on this machine")

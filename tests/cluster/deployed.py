@@ -29,7 +29,7 @@ _SERVICE = "10.96.0.1"  # of the API server, for pods
 
 def find_helm():
     """The path of Helm. Skips the test where it is not built."""
-    done = subprocess.run([os.path.join(ROOT, "tests/cluster/build.sh"), "helm"],
+    done = subprocess.run([os.path.join(ROOT, "tests/build_go.sh"), "helm"],
                           stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         skip("Helm is not built on this machine")

@@ -1,13 +1,11 @@
 """64 containers at once with eight processes each, all of them allocating and freeing: no error,
 never more than was granted, and at the end the accounting and cgpu's ledger agree.
 
-  crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (60, or
-                                    CGPU_CROWD_SECONDS)
+  crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (60)
   crowd_test.py denials [READINGS]  a container whose processes have not room for all: what cgpu ps
                                     says was denied is what they were told (100)
 """
 import collections
-import os
 import time
 
 import cgpu_test as t
@@ -53,7 +51,7 @@ def _start(node, workers):
     return runs, families
 
 
-def crowd(seconds=os.environ.get("CGPU_CROWD_SECONDS", "60")):
+def crowd(seconds="60"):
     with t.Node("%s:%d" % (CARD, CARDS)) as node, w.Workers() as workers:
         runs, families = _start(node, workers)
         everybody = [worker for family in families for worker in family]

@@ -3,7 +3,6 @@ whole GPUs, in a slice the slice. What they show is compared with the driver's o
 the processes in /proc. Cases by name, see tests/lib/cgpu_test.py."""
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,7 +12,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 PACKAGES = os.path.abspath(os.environ.get("CGPU_PYTHON_PACKAGES", "build/python"))
-GO = shutil.which("go") or "/usr/local/go/bin/go"
 # The node itself offers its library.
 ENVIRONMENT = dict(os.environ, PYTHONPATH=PACKAGES, PYTHONDONTWRITEBYTECODE="1")
 PACKAGE_FOLDERS = {"nvidia-ml-py": ("pynvml.py",), "nvitop": ("pynvml.py", "psutil", "nvitop"),
@@ -34,18 +32,11 @@ def python_client(library):
 
 
 def go_client():
-    """Builds the program on go-nvml, with what the Go module proxy has of it."""
-    if not os.path.exists(GO):
-        t.skip("no Go on this machine")
-    folder = os.path.join(os.path.dirname(os.path.abspath(t.BIN)), "tests", "nvml_go")
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(os.path.join(HERE, "nvml_go"), folder)
-    done = subprocess.run([GO, "build", "-o", "nvml_go", "."], cwd=folder, check=False, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=2 * t.DEADLINE)
-    if done.returncode != 0:
-        t.skip("the program on go-nvml could not be built: " + done.stdout.strip()[-300:])
-    return [os.path.join(folder, "nvml_go")]
+    """The program on go-nvml."""
+    program = os.environ.get("CGPU_NVML_GO")
+    if not program:
+        t.skip("CGPU_NVML_GO names no program on go-nvml: make test-go builds it")
+    return [program]
 
 
 def look(client):

@@ -104,6 +104,18 @@ def of_card(node, member, total_ms=2000):
     return 100.0 * got / passed
 
 
+def capped(node, member, least, most):
+    """It never gets `most` percent of the GPU; it gets `least`, where the machine is quiet for a moment:
+    windows that end late are paid for by the next ones."""
+    def look():
+        got = of_card(node, member)
+        print("it gets %.1f %%" % got)
+        t.check(got < most, "it gets %.1f %% of at most %d" % (got, most))
+        return got > least
+
+    t.wait_for(look, "it never gets %d %%" % least)
+
+
 def close(measured, wanted, points=2):
     t.check(all(abs(a - b) <= points for a, b in zip(measured, wanted)),
             "%s instead of %s" % (["%.1f" % one for one in measured], wanted))
@@ -213,17 +225,12 @@ def fixed(node, _):
     """A percentage and never more, also while nobody else wants the GPU."""
     one = Member(node, "thirty", "--compute", "30").feed()
     t.wait_for(lambda: one.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
-    alone = of_card(node, one)
-    print("alone: %.1f %%" % alone)
-    t.check(15 < alone < 33, "alone it gets %.1f %%" % alone)
+    capped(node, one, 15, 33)
     other = Member(node, "fifty", "--compute", "50").feed()
-    beside = of_card(node, one), of_card(node, other)
-    print("beside each other: %.1f %% and %.1f %%" % beside)
-    t.check(15 < beside[0] < 33 and 35 < beside[1] < 53, "beside each other: %s" % (beside,))
+    capped(node, one, 15, 33)
+    capped(node, other, 35, 53)
     t.command(t.CGPU, "set", "thirty", "--compute", "50")
-    more = of_card(node, one)
-    print("with 50 %%: %.1f %%" % more)
-    t.check(35 < more < 53, "with 50 %% it gets %.1f %%" % more)
+    capped(node, one, 35, 53)
     for member in (one, other):
         member.stop()
         member.end()

@@ -137,7 +137,8 @@ def execs(test):
                 added.wait_more("over 2")
         test.engine.remove("main")
     t.check(not added.count("over 0"), "got more than its slice: %s" % added.said)
-    t.check(peak.readings > 10 and peak.bytes == 250 * t.MIB,
+    # A process that is added before the first one holds anything may have the whole slice for a moment.
+    t.check(peak.readings > 10 and 250 * t.MIB <= peak.bytes <= 256 * t.MIB,
             "at some time %d MiB were in use" % (peak.bytes // t.MIB))
     print("%d processes were let in, %d not" % (added.count("over 2"), added.count("refused")))
     check_nothing_left(test)

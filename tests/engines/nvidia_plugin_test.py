@@ -1,6 +1,6 @@
 """NVIDIA's own device plugin for Kubernetes on a simulated node, unmodified, with a kubelet's side that
 is made here: which GPUs it offers, and which it takes for broken. CGPU_NVIDIA_PLUGIN is the program;
-`make test-nvidia-plugin` builds it. Cases by name, see tests/lib/cgpu_test.py.
+`make test-go` builds it. Cases by name, see tests/lib/cgpu_test.py.
 
 The plugin waits for Xid errors by NVML's event sets, skips those of programs, and takes all GPUs for
 broken when the wait fails (its internal/rm/health.go, k8s-device-plugin v0.18.0). It never takes one
@@ -25,7 +25,7 @@ class _Plugin:
     def __init__(self, node):
         program = os.environ.get("CGPU_NVIDIA_PLUGIN")
         if not program:
-            t.skip("CGPU_NVIDIA_PLUGIN names no device plugin: make test-nvidia-plugin builds it")
+            t.skip("CGPU_NVIDIA_PLUGIN names no device plugin: make test-go builds it")
         t.check(os.access(program, os.X_OK), "no program %s" % program)
         if t.command(PYTHON, "-c", "import grpc, google.protobuf", ok=False).returncode != 0:
             t.skip("no gRPC for Python on this machine (packages python3-grpcio, python3-protobuf)")
