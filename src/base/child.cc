@@ -57,6 +57,7 @@ Result<pid_t> Fork() {
 
 std::vector<char*> PointersTo(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (const std::string& word : words) {
     pointers.push_back(const_cast<char*>(word.c_str()));  // the old signature of execve(2)
   }

@@ -51,6 +51,7 @@ void Say(const std::string& sentence) {
 
 std::vector<NodeGpu> GpusOf(const Node& node) {
   std::vector<NodeGpu> gpus;
+  gpus.reserve(node.gpus.size());
   for (const Gpu& gpu : node.gpus) {
     gpus.push_back({gpu.uuid, gpu.memory_bytes >> 20, true});
   }
@@ -75,6 +76,7 @@ class Announcing {
                             },
                             [](const std::string&) {}, [] {}, Say, false};
     std::vector<HealthWatch::Ask> asks;
+    asks.reserve(node.gpus.size());
     for (const Gpu& gpu : node.gpus) {
       asks.push_back(AskerOf(node, gpu));
     }

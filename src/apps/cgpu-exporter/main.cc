@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     return *status;
   }
   // Connections' threads take turns: one heap for all of them stays small.
-  (void)mallopt(M_ARENA_MAX, 1);
+  (void)mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): before there are other threads
   const sigset_t signals = cgpu::os::BlockEndSignals();  // before there are other threads
   const auto settings = cgpu::ReadSettings(file);
   cgpu::SetLogForm("cgpu-exporter", settings.ok() && settings->log_json);

@@ -63,8 +63,8 @@ Result<> BindAt(const Api& api, const std::string& name_space, const std::string
     const auto text = api.Get(path);
     const auto now = text.ok() ? ReadPod(*text) : text.error();
     const auto wanted = ParseJson(binding);
-    if (now.ok() && now->uid == wanted["metadata"]["uid"] &&
-        now->node == wanted["target"]["name"]) {
+    if (now.ok() && wanted["metadata"]["uid"] == now->uid &&
+        wanted["target"]["name"] == now->node) {
       return {};
     }
   }
