@@ -1,10 +1,15 @@
-# cgpu_precompile(TARGET HEADERS): the target's files find these headers compiled: PRECOMPILED, or
-# PRECOMPILED_TESTS. They include what they use all the same: `make lint` reads them without, and finds
+# cgpu_precompile(TARGET HEADERS): the target's files find these headers compiled: PRECOMPILED,
+# PRECOMPILED_TESTS, or PRECOMPILED_SHARED for what shared libraries use. They include what they use all the same: `make lint` reads them without, and finds
 # a library's file that lacks an include.
 set(PRECOMPILED <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <functional> <map>
     <memory> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector>)
 set(PRECOMPILED_TESTS ${PRECOMPILED} <gmock/gmock.h> <gtest/gtest.h>)
+set(PRECOMPILED_SHARED ${PRECOMPILED})
 function(cgpu_precompile target headers)
+  # An optimised file cannot use headers that were compiled without: clang says so.
+  if(CGPU_SANITIZE AND CGPU_FOLDER_IS_HOT AND NOT headers STREQUAL "PRECOMPILED_TESTS")
+    return()
+  endif()
   string(TOLOWER cgpu_${headers} owner)
   if(NOT TARGET ${owner})
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/empty.cc CONTENT "")
@@ -13,6 +18,9 @@ function(cgpu_precompile target headers)
     if(headers STREQUAL "PRECOMPILED_TESTS")
       target_link_libraries(${owner} PRIVATE GTest::gmock GTest::gtest_main)
       target_compile_options(${owner} PRIVATE ${CGPU_TEST_FLAGS})
+    elseif(headers STREQUAL "PRECOMPILED_SHARED")
+      set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+        VISIBILITY_INLINES_HIDDEN ON)
     endif()
     target_precompile_headers(${owner} PRIVATE ${${headers}})
   endif()
@@ -25,14 +33,22 @@ function(cgpu_precompile target headers)
   endif()
 endfunction()
 
-# cgpu_add_library(NAME sources...): one static library per folder, alias cgpu::NAME.
-# Link its dependencies with target_link_libraries(cgpu_NAME PUBLIC cgpu::...).
+# cgpu_add_library(NAME [SHARED] sources...): one static library per folder, alias cgpu::NAME.
+# Link its dependencies with target_link_libraries(cgpu_NAME PUBLIC cgpu::...). With SHARED it can be
+# linked into a shared library, which does not export its names.
 function(cgpu_add_library name)
-  add_library(cgpu_${name} STATIC ${ARGN})
+  cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
+  add_library(cgpu_${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   add_library(cgpu::${name} ALIAS cgpu_${name})
   target_include_directories(cgpu_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(cgpu_${name} PUBLIC cgpu::options)
-  cgpu_precompile(cgpu_${name} PRECOMPILED)
+  if(ARG_SHARED)
+    set_target_properties(cgpu_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
+      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    cgpu_precompile(cgpu_${name} PRECOMPILED_SHARED)
+  else()
+    cgpu_precompile(cgpu_${name} PRECOMPILED)
+  endif()
 endfunction()
 
 # cgpu_add_unit_test(NAME module [SANITIZED VARIABLE=VALUE] sources...): GoogleTest cases of one module,
@@ -79,19 +95,13 @@ function(cgpu_link_statically target)
 endfunction()
 
 # Adds a shared library of a simulated node, lib<NAME>.so.1 in the build folder's <FOLDER>, of the
-# given sources. What it uses of ours is compiled for it: a library's code can lie anywhere.
+# given sources. It exports the names of these and no others.
 function(cgpu_add_simulated_library target name folder)
-  set(sources ${ARGN})
-  foreach(module IN ITEMS base rm rmclient)
-    get_target_property(of_module cgpu_${module} SOURCES)
-    get_target_property(source_dir cgpu_${module} SOURCE_DIR)
-    list(TRANSFORM of_module PREPEND ${source_dir}/)
-    list(APPEND sources ${of_module})
-  endforeach()
-  add_library(${target} SHARED ${sources})
+  add_library(${target} SHARED ${ARGN})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(${target} PRIVATE cgpu::options)
+  target_link_libraries(${target} PRIVATE cgpu::rmclient)
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
 endfunction()

@@ -1,7 +1,7 @@
 # Build options and the one INTERFACE target, cgpu::options, that carries every compile flag.
 option(CGPU_WARNINGS_AS_ERRORS "Treat compiler warnings as errors (continuous integration)" OFF)
 set(CGPU_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
-option(CGPU_FUZZ "Build the fuzz targets with libFuzzer (clang and CGPU_SANITIZE only)" OFF)
+option(CGPU_FUZZ "Build the fuzz targets: libFuzzer's, so by clang with a sanitizer" OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -18,11 +18,13 @@ else()
   add_compile_options(-fpch-preprocess)
 endif()
 
-# Flags of code that no tenant's call, no time of a GPU, no metric and no question of a scheduler passes
-# through: a fourth less of the compiler's time is worth more than faster code. So it is with tests,
-# and with sanitizers it is half of the time.
+# CGPU_COLD, CGPU_TEST_FLAGS: of tests, and of code that no tenant's call, no time of a GPU, no metric and no
+# question of a scheduler passes through. A fourth less of the compiler's time is worth more there than
+# faster code. Builds with sanitizers do not optimise, which is half of their time, but for CGPU_HOT: the
+# folders whose tests go through very many inputs.
 set(CGPU_COLD $<$<CONFIG:RelWithDebInfo>:-O1>)
 set(CGPU_TEST_FLAGS $<IF:$<CONFIG:RelWithDebInfo>,-O1,-O0>)
+set(CGPU_HOT $<$<CONFIG:Debug>:-O1>)
 
 add_library(cgpu_options INTERFACE)
 add_library(cgpu::options ALIAS cgpu_options)
@@ -30,6 +32,10 @@ target_compile_definitions(cgpu_options INTERFACE _GNU_SOURCE _GLIBCXX_ASSERTION
 target_compile_options(cgpu_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
   -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Other files' names are no faults: the release build reads each file alone.
+  target_compile_options(cgpu_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT CGPU_SANITIZE)
   target_compile_definitions(cgpu_options INTERFACE _FORTIFY_SOURCE=3)
 endif()

@@ -15,7 +15,7 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr ObjectKind kOn = ObjectKind::kSubdevice;
+using enum ObjectKind;
 
 // Returns the first of the five numbers of the VBIOS's version.
 rm::NvU32 BiosOf(const Chip* chip) {
@@ -80,17 +80,17 @@ constexpr EmbeddedPointer kBiosInfoList{
     offsetof(rm::NV2080_CTRL_BIOS_GET_INFO_PARAMS, biosInfoList),
     offsetof(rm::NV2080_CTRL_BIOS_GET_INFO_PARAMS, biosInfoListSize),
     sizeof(rm::NV2080_CTRL_BIOS_INFO), 15};  // NV2080_CTRL_BIOS_INFO_MAX_SIZE
-constexpr ControlEntry kEntries[] = {
-    {rm::NV2080_CTRL_CMD_BIOS_GET_INFO, kOn, BiosInfo, Privilege::kAny, kBiosInfoList},
-    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_IMAGE_VERSION, kOn, InforomImageVersion},
-    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, kOn, InforomObjectVersion},
-    {rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, kOn, CurrentPstate},
+constexpr ControlEntry kBoardEntries[] = {
+    {rm::NV2080_CTRL_CMD_BIOS_GET_INFO, kSubdevice, BiosInfo, Privilege::kAny, kBiosInfoList},
+    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_IMAGE_VERSION, kSubdevice, InforomImageVersion},
+    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, kSubdevice, InforomObjectVersion},
+    {rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, kSubdevice, CurrentPstate},
 };
 
 }  // namespace
 
 std::span<const ControlEntry> BoardControls() {
-  return kEntries;
+  return kBoardEntries;
 }
 
 }  // namespace cgpu::sim

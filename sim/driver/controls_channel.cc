@@ -148,17 +148,16 @@ NvStatus GetChannelList(ControlCall& call) {
 constexpr EmbeddedPointer kChannelHandles{
     offsetof(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS, pChannelHandleList),
     offsetof(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS, numChannels), sizeof(rm::NvHandle), 4096};
-constexpr ObjectKind kGroup = ObjectKind::kChannelGroup;
-constexpr ObjectKind kChannel = ObjectKind::kChannel;
-constexpr ControlEntry kEntries[] = {
-    {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, kGroup, ScheduleGroup},
-    {NVA06C_CTRL_CMD_BIND, kGroup, BindChannel},
-    {rm::NVA06C_CTRL_CMD_SET_TIMESLICE, kGroup, SetTimeslice},
-    {rm::NVA06C_CTRL_CMD_GET_TIMESLICE, kGroup, GetTimeslice},
-    {rm::NVA06C_CTRL_CMD_PREEMPT, kGroup, Preempt},
-    {rm::NVA06C_CTRL_CMD_GET_INFO, kGroup, GetInfo},
-    {rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, kGroup, SetInterleave, Privilege::kNice},
-    {NVA06C_CTRL_CMD_GET_INTERLEAVE_LEVEL, kGroup, GetInterleave},
+using enum ObjectKind;
+constexpr ControlEntry kChannelEntries[] = {
+    {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, kChannelGroup, ScheduleGroup},
+    {NVA06C_CTRL_CMD_BIND, kChannelGroup, BindChannel},
+    {rm::NVA06C_CTRL_CMD_SET_TIMESLICE, kChannelGroup, SetTimeslice},
+    {rm::NVA06C_CTRL_CMD_GET_TIMESLICE, kChannelGroup, GetTimeslice},
+    {rm::NVA06C_CTRL_CMD_PREEMPT, kChannelGroup, Preempt},
+    {rm::NVA06C_CTRL_CMD_GET_INFO, kChannelGroup, GetInfo},
+    {rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, kChannelGroup, SetInterleave, Privilege::kNice},
+    {NVA06C_CTRL_CMD_GET_INTERLEAVE_LEVEL, kChannelGroup, GetInterleave},
     {NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, kChannel, ScheduleChannel},
     {NVA06F_CTRL_CMD_BIND, kChannel, BindChannel},
     {NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, kChannel, SetInterleave, Privilege::kNice},
@@ -175,7 +174,7 @@ constexpr ControlEntry kEntries[] = {
 }  // namespace
 
 std::span<const ControlEntry> ChannelControls() {
-  return kEntries;
+  return kChannelEntries;
 }
 
 }  // namespace cgpu::sim

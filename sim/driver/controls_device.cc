@@ -183,10 +183,9 @@ NvStatus GrGetCtxBufferSize(ControlCall& call) {
 constexpr EmbeddedPointer kClassListPointer{
     offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, classList),
     offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, numClasses), sizeof(rm::NvU32), kMaxClasses};
-constexpr ObjectKind kDevice = ObjectKind::kDevice;
-constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
+using enum ObjectKind;
 constexpr Privilege kAny = Privilege::kAny;
-constexpr ControlEntry kEntries[] = {
+constexpr ControlEntry kDeviceEntries[] = {
     {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, kDevice, GetClasslist, kAny, kClassListPointer},
     {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, kDevice, GetClasslistV2},
     {rm::NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, kDevice, GetNumSubdevices},
@@ -205,7 +204,7 @@ constexpr ControlEntry kEntries[] = {
 }  // namespace
 
 std::span<const ControlEntry> DeviceControls() {
-  return kEntries;
+  return kDeviceEntries;
 }
 
 }  // namespace cgpu::sim

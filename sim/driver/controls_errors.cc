@@ -49,7 +49,7 @@ NvStatus SetNotification(ControlCall& call) {
   return call.model.SetNotification(call.client, call.object, params.event, params.action);
 }
 
-constexpr ControlEntry kEntries[] = {
+constexpr ControlEntry kErrorEntries[] = {
     {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, ObjectKind::kSubdevice, EccStatus},
     {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, ObjectKind::kSubdevice, EccConfiguration},
     {rm::NV2080_CTRL_CMD_EVENT_SET_NOTIFICATION, ObjectKind::kSubdevice, SetNotification},
@@ -58,7 +58,7 @@ constexpr ControlEntry kEntries[] = {
 }  // namespace
 
 std::span<const ControlEntry> ErrorControls() {
-  return kEntries;
+  return kErrorEntries;
 }
 
 }  // namespace cgpu::sim

@@ -63,7 +63,7 @@ NvStatus BindSwitches(ControlCall& call) {
   return rm::NV_OK;
 }
 
-constexpr ControlEntry kEntries[] = {
+constexpr ControlEntry kEventEntries[] = {
     {rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, ObjectKind::kOther, EnableEvents},
     {rm::NV_EVENT_BUFFER_CTRL_CMD_UPDATE_GET, ObjectKind::kOther, UpdateGet},
     {rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2, ObjectKind::kSubdevice, BindSwitches},
@@ -72,7 +72,7 @@ constexpr ControlEntry kEntries[] = {
 }  // namespace
 
 std::span<const ControlEntry> EventControls() {
-  return kEntries;
+  return kEventEntries;
 }
 
 }  // namespace cgpu::sim

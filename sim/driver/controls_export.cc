@@ -146,20 +146,20 @@ NvStatus ImportObjectsFromFd(ControlCall& call) {
   return rm::NV_OK;
 }
 
-constexpr ObjectKind kOn = ObjectKind::kClient;
-constexpr ControlEntry kEntries[] = {
-    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, kOn, ExportObjectToFd},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, kOn, ImportObjectFromFd},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, kOn, GetExportObjectInfo},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, kOn, CreateExportObjectFd},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, kOn, ExportObjectsToFd},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, kOn, ImportObjectsFromFd},
+using enum ObjectKind;
+constexpr ControlEntry kExportEntries[] = {
+    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, kClient, ExportObjectToFd},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, kClient, ImportObjectFromFd},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, kClient, GetExportObjectInfo},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, kClient, CreateExportObjectFd},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, kClient, ExportObjectsToFd},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, kClient, ImportObjectsFromFd},
 };
 
 }  // namespace
 
 std::span<const ControlEntry> ExportControls() {
-  return kEntries;
+  return kExportEntries;
 }
 
 }  // namespace cgpu::sim

@@ -169,7 +169,7 @@ struct FirmwareEntry {
 
 // Ascending. Commands of rm/controls/ctrl_firmware.inc without a line here are taken and change
 // nothing.
-constexpr FirmwareEntry kEntries[] = {
+constexpr FirmwareEntry kFirmwareEntries[] = {
     {rm::GSS_LEGACY_8162, Yes},
     {rm::GSS_LEGACY_8163_TAKE_ENCODER, TakeEncoder},
     {rm::GSS_LEGACY_8164_GIVE_ENCODER, GiveEncoder},
@@ -211,7 +211,7 @@ NvStatus RunByFirmware(ControlCall& call) {
   if (!row->Takes(call.model.DriverAbi().branch, static_cast<rm::NvU32>(call.params.size()))) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  for (const FirmwareEntry& entry : kEntries) {
+  for (const FirmwareEntry& entry : kFirmwareEntries) {
     if (entry.cmd == call.cmd) {
       return entry.handler(call);
     }

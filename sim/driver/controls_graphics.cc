@@ -179,9 +179,8 @@ NvStatus SetCudaLimit(ControlCall& call) {
 constexpr EmbeddedPointer kGrInfoList{offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoList),
                                       offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoListSize),
                                       sizeof(rm::NV2080_CTRL_GR_INFO), kMaxGrInfos};
-constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
-constexpr ObjectKind kDebugger = ObjectKind::kDebugger;
-constexpr ControlEntry kEntries[] = {
+using enum ObjectKind;
+constexpr ControlEntry kGraphicsEntries[] = {
     {rm::NV2080_CTRL_CMD_GR_GET_INFO, kSubdevice, GrGetInfo, Privilege::kAny, kGrInfoList},
     {rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, kSubdevice, GrGetInfoV2},
     {NV2080_CTRL_CMD_GR_GET_GPC_MASK, kSubdevice, GetGpcMask},
@@ -205,7 +204,7 @@ constexpr ControlEntry kEntries[] = {
 }  // namespace
 
 std::span<const ControlEntry> GraphicsControls() {
-  return kEntries;
+  return kGraphicsEntries;
 }
 
 }  // namespace cgpu::sim

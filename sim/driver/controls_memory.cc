@@ -8,8 +8,6 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr rm::NvU64 kKiB = 1024;
-
 rm::NvU32 ToKiB(rm::NvU64 bytes) {
   return static_cast<rm::NvU32>(bytes / kKiB);
 }
@@ -103,17 +101,17 @@ NvStatus FbGetRegionInfo(ControlCall& call) {
 constexpr EmbeddedPointer kFbInfoList{offsetof(rm::NV2080_CTRL_FB_GET_INFO_PARAMS, fbInfoList),
                                       offsetof(rm::NV2080_CTRL_FB_GET_INFO_PARAMS, fbInfoListSize),
                                       sizeof(rm::NV2080_CTRL_FB_INFO), 128};
-constexpr ObjectKind kOn = ObjectKind::kSubdevice;
-constexpr ControlEntry kEntries[] = {
-    {rm::NV2080_CTRL_CMD_FB_GET_INFO, kOn, FbGetInfo, Privilege::kAny, kFbInfoList},
-    {rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, kOn, FbGetInfoV2},
-    {rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, kOn, FbGetRegionInfo},
+using enum ObjectKind;
+constexpr ControlEntry kMemoryEntries[] = {
+    {rm::NV2080_CTRL_CMD_FB_GET_INFO, kSubdevice, FbGetInfo, Privilege::kAny, kFbInfoList},
+    {rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, kSubdevice, FbGetInfoV2},
+    {rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, kSubdevice, FbGetRegionInfo},
 };
 
 }  // namespace
 
 std::span<const ControlEntry> MemoryControls() {
-  return kEntries;
+  return kMemoryEntries;
 }
 
 }  // namespace cgpu::sim

@@ -17,7 +17,6 @@ namespace {
 
 using enum ObjectKind;
 
-constexpr rm::NvU64 kMiB = rm::NvU64{1} << 20;
 constexpr rm::NvU64 kRegistersMiB = 16;
 
 // kern_bus_ctrl.c getBusInfos(): of the counters of errors one is kept, which anybody resets.
@@ -172,7 +171,7 @@ NvStatus WatchdogInfo(ControlCall& call) {
   return rm::NV_OK;
 }
 
-constexpr ControlEntry kEntries[] = {
+constexpr ControlEntry kStartEntries[] = {
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, kClient, BuildVersion},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS, kClient, NoFabric},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_FEATURES, kClient, AnswerZeros},
@@ -223,7 +222,7 @@ NvStatus AnswerZeros(ControlCall& call) {
 }
 
 std::span<const ControlEntry> StartControls() {
-  return kEntries;
+  return kStartEntries;
 }
 
 }  // namespace cgpu::sim

@@ -267,32 +267,32 @@ NvStatus ObjectsAreDuplicates(ControlCall& call) {
   return rm::NV_OK;
 }
 
-constexpr ObjectKind kOn = ObjectKind::kClient;
-constexpr ControlEntry kEntries[] = {
-    {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, kOn, BuildVersionV2},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, kOn, AttachedIds},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO, kOn, IdInfo<rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS>},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, kOn,
+using enum ObjectKind;
+constexpr ControlEntry kSystemEntries[] = {
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, kClient, BuildVersionV2},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, kClient, AttachedIds},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO, kClient, IdInfo<rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS>},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, kClient,
      IdInfo<rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS>},
-    {rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS, kOn, ProbedIds},
-    {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, kOn, AttachIds},
-    {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, kOn, DetachIds},
-    {rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, kOn, PciInfo},
-    {rm::NV0000_CTRL_CMD_GPU_QUERY_DRAIN_STATE, kOn, QueryDrainState},
-    {rm::NV0000_CTRL_CMD_GPU_ASYNC_ATTACH_ID, kOn, AsyncAttachId},
-    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, kOn, WaitAttachId},
-    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO, kOn, UuidInfo},
-    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, kOn, UuidFromGpuId},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, kOn, ActiveDeviceIds},
-    {rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO, kOn, HandleInfo},
-    {rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, kOn, AccessRights},
-    {rm::NV0000_CTRL_CMD_CLIENT_OBJECTS_ARE_DUPLICATES, kOn, ObjectsAreDuplicates},
+    {rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS, kClient, ProbedIds},
+    {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, kClient, AttachIds},
+    {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, kClient, DetachIds},
+    {rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, kClient, PciInfo},
+    {rm::NV0000_CTRL_CMD_GPU_QUERY_DRAIN_STATE, kClient, QueryDrainState},
+    {rm::NV0000_CTRL_CMD_GPU_ASYNC_ATTACH_ID, kClient, AsyncAttachId},
+    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, kClient, WaitAttachId},
+    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO, kClient, UuidInfo},
+    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, kClient, UuidFromGpuId},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, kClient, ActiveDeviceIds},
+    {rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO, kClient, HandleInfo},
+    {rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, kClient, AccessRights},
+    {rm::NV0000_CTRL_CMD_CLIENT_OBJECTS_ARE_DUPLICATES, kClient, ObjectsAreDuplicates},
 };
 
 }  // namespace
 
 std::span<const ControlEntry> SystemControls() {
-  return kEntries;
+  return kSystemEntries;
 }
 
 rm::NvU32 PutUuid(const Gpu& gpu, rm::NvU32 flags, std::span<rm::NvU8> out) {

@@ -254,9 +254,8 @@ NvStatus RegisterVidmem(ControlCall& call) {
   return memory->block != nullptr && memory->block->gpu >= 0 ? rm::NV_OK : rm::NV_ERR_NOT_SUPPORTED;
 }
 
-constexpr ObjectKind kClient = ObjectKind::kClient;
-constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
-constexpr ControlEntry kEntries[] = {
+using enum ObjectKind;
+constexpr ControlEntry kTenantEntries[] = {
     {NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, kSubdevice, UtilSamples},
     {NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_STATE, kClient, AccountingState},
     {NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO, kClient, AccountingOfProcess},
@@ -282,7 +281,7 @@ constexpr ControlEntry kEntries[] = {
 }  // namespace
 
 std::span<const ControlEntry> TenantControls() {
-  return kEntries;
+  return kTenantEntries;
 }
 
 }  // namespace cgpu::sim

@@ -7,7 +7,6 @@ namespace cgpu::sim {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr rm::NvU64 kKiB = 1024;
 
 // The places of the sizes that the branches have.
 struct Places {

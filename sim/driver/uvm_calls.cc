@@ -170,7 +170,7 @@ NvStatus CleanUpZombies(UvmCall& call) {
   return rm::NV_OK;
 }
 
-constexpr UvmHandler kHandlers[] = {
+constexpr UvmHandler kUvmCallHandlers[] = {
     {&RegisterChannel, rm::UVM_REGISTER_CHANNEL},
     {&UnregisterChannel, rm::UVM_UNREGISTER_CHANNEL},
     {&AllocSemaphorePool, rm::UVM_ALLOC_SEMAPHORE_POOL},
@@ -199,7 +199,7 @@ constexpr UvmHandler kHandlers[] = {
 
 const UvmHandler* FindUvmHandler(rm::NvU32 request) {
   for (const std::span<const UvmHandler> table :
-       {std::span<const UvmHandler>(kHandlers), UvmPolicyHandlers()}) {
+       {std::span<const UvmHandler>(kUvmCallHandlers), UvmPolicyHandlers()}) {
     for (const UvmHandler& handler : table) {
       if (handler.request == request) {
         return &handler;

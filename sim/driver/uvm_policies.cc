@@ -193,7 +193,7 @@ NvStatus UuidTable(UvmCall& call) {
   return rm::NV_OK;
 }
 
-constexpr UvmHandler kHandlers[] = {
+constexpr UvmHandler kUvmPolicyHandlers[] = {
     {&CreateGroup, rm::UVM_CREATE_RANGE_GROUP},  // the names of the others are in rm/uvm_table.cc
     {&DestroyGroup, rm::UVM_DESTROY_RANGE_GROUP},
     {&SetGroup, 31},
@@ -222,7 +222,7 @@ constexpr UvmHandler kHandlers[] = {
 }  // namespace
 
 std::span<const UvmHandler> UvmPolicyHandlers() {
-  return kHandlers;
+  return kUvmPolicyHandlers;
 }
 
 }  // namespace cgpu::sim

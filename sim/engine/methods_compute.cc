@@ -12,7 +12,7 @@
 namespace cgpu::sim::engine {
 namespace {
 
-enum Method : std::uint32_t {
+enum class ComputeMethodNumber : std::uint32_t {
   kLineLengthIn = 0x180,
   kLineCount = 0x184,
   kOffsetOutUpper = 0x188,
@@ -145,7 +145,7 @@ void Begin(Channel& channel, const Machine& machine, std::uint32_t object, std::
                                 (program->flags & TimedKernel::kNotPreemptible) == 0};
 }
 
-void Launch(Channel& channel, const Machine& machine, std::uint32_t object, Step& step) {
+void LaunchProgram(Channel& channel, const Machine& machine, std::uint32_t object, Step& step) {
   Begin(channel, machine, object, channel.compute.qmd, step);
 }
 
@@ -226,7 +226,8 @@ void Report(const Channel& channel, const Machine& machine, std::uint32_t data, 
 
 // Registers alone. False: the method is none of them.
 bool SetRegister(ComputeState& compute, std::uint32_t method, std::uint32_t data) {
-  switch (method) {
+  using enum ComputeMethodNumber;
+  switch (static_cast<ComputeMethodNumber>(method)) {
     case kLineLengthIn:
       compute.line_length = data;
       return true;
@@ -272,15 +273,16 @@ bool SetRegister(ComputeState& compute, std::uint32_t method, std::uint32_t data
 
 void ComputeMethod(Channel& channel, const Machine& machine, std::uint32_t object,
                    std::uint32_t method, std::uint32_t data, Step& step) {
-  switch (method) {
+  using enum ComputeMethodNumber;
+  switch (static_cast<ComputeMethodNumber>(method)) {
     case kLaunchDma:
       return LaunchInline(channel, data);
     case kLoadInlineData:
       return LoadInline(channel, machine, data, step);
     case kSendSignalingPcasB:
-      return Bit(data, 1) ? Launch(channel, machine, object, step) : void();
+      return Bit(data, 1) ? LaunchProgram(channel, machine, object, step) : void();
     case kSendSignalingPcas2B:
-      return Schedules(Bits(data, 3, 0)) ? Launch(channel, machine, object, step) : void();
+      return Schedules(Bits(data, 3, 0)) ? LaunchProgram(channel, machine, object, step) : void();
     case kReportSemaphoreD:
       return Report(channel, machine, data, step);
     default:

@@ -12,7 +12,7 @@
 namespace cgpu::sim::engine {
 namespace {
 
-enum Method : std::uint32_t {
+enum class CopyMethodNumber : std::uint32_t {
   kNop = 0x100,
   kSetSemaphoreA = 0x240,
   kSetSemaphoreB = 0x244,
@@ -146,7 +146,7 @@ void EndCopy(Channel& channel, const Machine& machine, Step& step) {
   }
 }
 
-void Launch(Channel& channel, const Machine& machine, std::uint32_t data, Step& step) {
+void LaunchCopy(Channel& channel, const Machine& machine, std::uint32_t data, Step& step) {
   CopyJob& job = channel.copy_job;
   job = CopyJob{channel.copy, data, Bit(data, 9) ? channel.copy.line_count : 1, 0, 0, 0};
   const bool moves = Bits(data, 1, 0) != 0;
@@ -166,7 +166,8 @@ void Launch(Channel& channel, const Machine& machine, std::uint32_t data, Step& 
 void CopyMethod(Channel& channel, const Machine& machine, std::uint32_t method, std::uint32_t data,
                 Step& step) {
   CopyState& copy = channel.copy;
-  switch (method) {
+  using enum CopyMethodNumber;
+  switch (static_cast<CopyMethodNumber>(method)) {
     case kSetSemaphoreA:
       copy.semaphore = WithUpper(copy.semaphore, Bits(data, 24, 0));
       return;
@@ -180,7 +181,7 @@ void CopyMethod(Channel& channel, const Machine& machine, std::uint32_t method, 
       copy.payload = WithUpper(copy.payload, data);
       return;
     case kLaunchDma:
-      return Launch(channel, machine, data, step);
+      return LaunchCopy(channel, machine, data, step);
     case kOffsetInUpper:
       copy.in = WithUpper(copy.in, Bits(data, 24, 0));
       return;

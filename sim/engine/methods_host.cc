@@ -5,7 +5,7 @@
 namespace cgpu::sim::engine {
 namespace {
 
-enum Method : std::uint32_t {
+enum class HostMethodNumber : std::uint32_t {
   kIllegal = 0x04,
   kNop = 0x08,
   kSemaphoreA = 0x10,
@@ -109,7 +109,8 @@ void OldSemaphore(Channel& channel, const Machine& machine, std::uint32_t data, 
 void HostMethod(Channel& channel, const Machine& machine, std::uint32_t method, std::uint32_t data,
                 Step& step) {
   HostState& host = channel.host;
-  switch (method) {
+  using enum HostMethodNumber;
+  switch (static_cast<HostMethodNumber>(method)) {
     case kIllegal:
       step.fault = FaultReport{Fault::kPushbuffer, 0};
       return;

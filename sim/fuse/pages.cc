@@ -22,7 +22,7 @@ Result<std::shared_ptr<FilePages>> FilePages::Create(rm::NvU64 length) {
 
 Result<std::shared_ptr<FilePages>> FilePages::OfProcess(pid_t tid, rm::NvU64 address,
                                                         rm::NvU64 length) {
-  Result<UniqueFd> memory = OpenFile("/proc/" + std::to_string(tid) + "/mem", O_RDWR);
+  Result<UniqueFd> memory = cgpu::OpenFile("/proc/" + std::to_string(tid) + "/mem", O_RDWR);
   if (!memory.ok()) {
     return memory.error();
   }

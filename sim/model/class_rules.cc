@@ -18,7 +18,7 @@ constexpr unsigned kUnderChannel = ParentBit(ObjectKind::kChannel);
 // imports, confidential computing.
 using enum ObjectKind;
 using enum ClassAccess;
-constexpr ClassRule kRules[] = {
+constexpr ClassRule kClassRules[] = {
     {rm::NV01_CONTEXT_DMA, kContextDma, kAnyParent, kAny, true},
     {NV01_TIMER, kOther, kUnderSubdevice, kAny, true},
     {rm::NV01_EVENT, kEvent, kAnyParent, kAny, true},
@@ -175,7 +175,7 @@ constexpr ClassRule kRules[] = {
 }  // namespace
 
 const ClassRule* FindClassRule(rm::NvU32 cls) {
-  for (const ClassRule& rule : kRules) {
+  for (const ClassRule& rule : kClassRules) {
     if (rule.cls == cls) {
       return &rule;
     }

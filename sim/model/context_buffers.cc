@@ -3,11 +3,6 @@
 #include "rm/context_buffers.h"
 
 namespace cgpu::sim {
-namespace {
-
-constexpr rm::NvU32 kKiB = 1024;
-
-}  // namespace
 
 std::optional<rm::NvU32> ContextBufferSize(const GpuModel& model, rm::NvU32 engine_id) {
   // One size for every model but the preemption buffer, which grows with the GPU.

@@ -15,6 +15,7 @@
 
 namespace cgpu::sim {
 
+inline constexpr rm::NvU32 kKiB = 1024;
 inline constexpr rm::NvU64 kMiB = rm::NvU64{1} << 20;
 // NV_MAX_DEVICES in NVIDIA/open-gpu-kernel-modules src/nvidia/kernel/inc/nvlimits.h.
 inline constexpr unsigned kMaxGpus = 32;

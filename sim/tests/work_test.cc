@@ -56,7 +56,7 @@ class NotedGpu final : public GpuPort {
 };
 
 constexpr rm::NvU64 kBig = 0x200000;
-constexpr rm::NvU64 kBase = 0x7f0000000000;
+constexpr rm::NvU64 kWorkBase = 0x7f0000000000;
 
 class Work : public testing::Test {
  protected:
@@ -317,20 +317,20 @@ TEST_F(Work, AddressesOfASpaceOfUvmLeadWhereItsRangesDo) {
   AllocWorker(group, memory, vaspace);
   Schedule(group, true);
   const rm::NvU64 space = gpu.channels.at(0).space;
-  ASSERT_EQ(rm::NV_OK, mine.CreateRange(kBase, 4 * kBig));
-  ASSERT_EQ(rm::NV_OK, mine.Map(kBase, 3 * kBig, kBig, memory));
-  EXPECT_EQ(kBig + 5, Translate(space, kBase + 5).value().second);
-  EXPECT_FALSE(Translate(space, kBase + 3 * kBig));
+  ASSERT_EQ(rm::NV_OK, mine.CreateRange(kWorkBase, 4 * kBig));
+  ASSERT_EQ(rm::NV_OK, mine.Map(kWorkBase, 3 * kBig, kBig, memory));
+  EXPECT_EQ(kBig + 5, Translate(space, kWorkBase + 5).value().second);
+  EXPECT_FALSE(Translate(space, kWorkBase + 3 * kBig));
   EXPECT_TRUE(gpu.invalidated.empty());
   // Cut in the middle: what is left keeps its place in the memory.
-  ASSERT_EQ(rm::NV_OK, mine.Unmap(kBase + kBig, kBig));
+  ASSERT_EQ(rm::NV_OK, mine.Unmap(kWorkBase + kBig, kBig));
   EXPECT_EQ(std::vector<rm::NvU64>{space}, gpu.invalidated);
-  EXPECT_EQ(kBig + 5, Translate(space, kBase + 5).value().second);
-  EXPECT_FALSE(Translate(space, kBase + kBig));
-  EXPECT_EQ(3 * kBig + 7, Translate(space, kBase + 2 * kBig + 7).value().second);
-  ASSERT_EQ(rm::NV_OK, mine.FreeRange(kBase, 4 * kBig));
+  EXPECT_EQ(kBig + 5, Translate(space, kWorkBase + 5).value().second);
+  EXPECT_FALSE(Translate(space, kWorkBase + kBig));
+  EXPECT_EQ(3 * kBig + 7, Translate(space, kWorkBase + 2 * kBig + 7).value().second);
+  ASSERT_EQ(rm::NV_OK, mine.FreeRange(kWorkBase, 4 * kBig));
   EXPECT_EQ(2U, gpu.invalidated.size());
-  EXPECT_FALSE(Translate(space, kBase));
+  EXPECT_FALSE(Translate(space, kWorkBase));
 }
 
 TEST_F(Work, CallsWaitForTheEngines) {

@@ -424,7 +424,7 @@ TEST_F(BoundaryTest, AWrappedCallIsTheInnerCall) {
 }
 
 // {count, -, pointer}: NV0080_CTRL_CMD_GPU_GET_CLASSLIST.
-struct List {
+struct ClassList {
   std::uint32_t count = 0;
   std::uint32_t unused = 0;
   std::uint64_t pointer = 0;
@@ -433,23 +433,23 @@ struct List {
 TEST_F(BoundaryTest, PointersInsideParametersLeadIntoCopiesOfTheTablesSizes) {
   MakeSubdevice();
   std::array<std::uint32_t, 4> classes{1, 2, 3, 4};
-  List list{4, 0, memory_.Lend(classes)};
+  ClassList list{4, 0, memory_.Lend(classes)};
   Decision decision;
   Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
   EXPECT_EQ(decision.action, Decision::Action::kExecute);
   ASSERT_EQ(call.nested.size(), 2U);
   EXPECT_EQ(call.nested[1].bytes.size(), sizeof(classes));
   PointInside(call, -1);
-  EXPECT_EQ(Load<List>(call.nested[0].bytes).pointer,
+  EXPECT_EQ(Load<ClassList>(call.nested[0].bytes).pointer,
             std::bit_cast<std::uint64_t>(call.nested[1].bytes.data()));
   PointBack(call);
-  EXPECT_EQ(Load<List>(call.nested[0].bytes).pointer, list.pointer);
+  EXPECT_EQ(Load<ClassList>(call.nested[0].bytes).pointer, list.pointer);
 }
 
 TEST_F(BoundaryTest, RoomIsMadeBehindEveryCopy) {
   MakeSubdevice();
   std::array<std::uint32_t, 4> classes{};
-  List list{4, 0, memory_.Lend(classes)};
+  ClassList list{4, 0, memory_.Lend(classes)};
   Decision decision;
   Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
   ASSERT_EQ(call.nested.size(), 2U);
@@ -465,7 +465,7 @@ TEST_F(BoundaryTest, CountsThatOverflowOrPassTheDriversBoundAreRefused) {
   MakeSubdevice();
   std::array<std::uint32_t, 4> classes{};
   for (const std::uint32_t count : {0x40000001U, 0xffffffffU, 262145U}) {
-    List list{count, 0, memory_.Lend(classes)};
+    ClassList list{count, 0, memory_.Lend(classes)};
     Decision decision;
     const Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
     EXPECT_EQ(decision.action, Decision::Action::kAnswer) << count;
@@ -476,7 +476,7 @@ TEST_F(BoundaryTest, CountsThatOverflowOrPassTheDriversBoundAreRefused) {
 TEST_F(BoundaryTest, AListThatLeavesTheTenantsMemoryIsAFault) {
   MakeSubdevice();
   std::array<std::uint32_t, 4> classes{};
-  List list{5, 0, memory_.Lend(classes)};  // one more than exists
+  ClassList list{5, 0, memory_.Lend(classes)};  // one more than exists
   rm::NVOS54_PARAMETERS control{
       kClient,      kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, 0, memory_.Lend(list),
       sizeof(list), 0};
@@ -489,7 +489,7 @@ TEST_F(BoundaryTest, AListThatLeavesTheTenantsMemoryIsAFault) {
 
 TEST_F(BoundaryTest, OverlappingPointersGetCopiesOfTheirOwn) {
   MakeSubdevice();
-  List list{2, 0, 0};
+  ClassList list{2, 0, 0};
   list.pointer = std::bit_cast<std::uint64_t>(&list);  // onto the parameters themselves
   Decision decision;
   Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);

@@ -14,8 +14,7 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint64_t kTable = PageTables::kTableBytes;
-constexpr ledger::ObjectRef kRange{0x50, 7};
+constexpr ledger::ObjectRef kRangeRef{0x50, 7};
 
 DmaMapping At(std::uint64_t start, std::uint64_t length, std::uint64_t memory = 20) {
   DmaMapping mapping;
@@ -29,7 +28,7 @@ DmaMapping At(std::uint64_t start, std::uint64_t length, std::uint64_t memory = 
 
 class DmaTrackerTest : public testing::Test {
  protected:
-  DmaTrackerTest() { tracker_.AddRange(kRange, kRange.serial, 0, false); }
+  DmaTrackerTest() { tracker_.AddRange(kRangeRef, kRangeRef.serial, 0, false); }
   DmaTracker tracker_{{0xc1d00001, 3}, 1};
 };
 
@@ -49,7 +48,7 @@ TEST_F(DmaTrackerTest, CountsTheTablesOfAMapping) {
 }
 
 TEST_F(DmaTrackerTest, RangesOfOneSpaceShareTables) {
-  tracker_.AddRange({0x51, 8}, kRange.serial, 0, false);
+  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, false);
   tracker_.Add(7, At(0, 4096));
   tracker_.Add(8, At(8192, 4096));
   EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
@@ -72,7 +71,7 @@ TEST_F(DmaTrackerTest, WhatIsMappedGoesWithItsMemory) {
 }
 
 TEST_F(DmaTrackerTest, AnIntervalWithTablesOfItsOwnNeedsNoMore) {
-  tracker_.AddRange({0x51, 8}, kRange.serial, 0, true);
+  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, true);
   EXPECT_EQ(tracker_.Need(8, At(0, 64 * kMib), true), 0U);
   tracker_.Add(8, At(0, 64 * kMib));
   EXPECT_EQ(tracker_.Bytes(0), 0U);
@@ -184,7 +183,6 @@ class DmaTest : public BoundaryTest {
 
   static constexpr std::uint32_t kMemory = 0x30;
   static constexpr std::uint32_t kRange = 0x40;
-  static constexpr std::uint64_t kTable = PageTables::kTableBytes;
   std::uint64_t before_ = 0;
 };
 

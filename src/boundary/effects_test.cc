@@ -130,7 +130,6 @@ TEST_F(EffectsTest, TheShimKeepsTheFilesOfClients) {
 }
 
 TEST_F(EffectsTest, SpacesAndRangesOfUvm) {
-  constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
   EXPECT_EQ(OfUvm(rm::UVM_INITIALIZE, 0, 0), Effects{.makes_space = true});
   boundary_->AddSpace(kSpace, 1);
   EXPECT_EQ(OfUvm(rm::UVM_CREATE_EXTERNAL_RANGE, kBase, kMib), Effects{.changes_ranges = true});

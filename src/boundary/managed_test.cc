@@ -3,13 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "boundary/page_tables.h"
+#include "boundary/testing.h"
 
 namespace cgpu::boundary {
 namespace {
-
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-constexpr std::uint64_t kBase = 0x100000000000;
-constexpr std::uint64_t kTable = PageTables::kTableBytes;
 
 constexpr std::uint64_t kReadWrite = 3;
 constexpr std::uint64_t kShared = 1;

@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "boundary/managed_tracker.h"
+#include "boundary/testing.h"
 
 namespace cgpu::boundary {
 
 using State = ManagedTracker::Seen::State;
 using Witness = ManagedTracker::Witness;
-
-inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-inline constexpr std::uint64_t kBase = 0x100000000000;
 
 // Answers all doubts as a UVM that has something in each file's ranges.
 inline void AnswerDoubts(ManagedTracker& tracker, const std::vector<AddressRanges>& files) {

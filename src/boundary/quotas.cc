@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kEqualPart = 48;
 constexpr std::uint64_t kByMemory = 960;
-constexpr std::uint64_t kEncoders = 8;
+constexpr std::uint64_t kEncoderSessions = 8;
 constexpr std::uint64_t kMib = 1024 * 1024;
 
 // A slice's part of a GPU and the whole, in MiB as grants are: so nothing overflows. The part is
@@ -27,7 +27,7 @@ Share ShareOf(std::uint64_t limit, std::uint64_t total) {
 
 std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total) {
   const auto [part, whole] = ShareOf(limit, total);
-  return static_cast<std::uint32_t>(std::max<std::uint64_t>(kEncoders * part / whole, 1));
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(kEncoderSessions * part / whole, 1));
 }
 
 ledger::GpuQuotas QuotasOf(std::uint64_t limit, std::uint64_t total, std::uint64_t bar1) {

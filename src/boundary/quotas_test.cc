@@ -7,8 +7,6 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint64_t kMost = ~std::uint64_t{0};
-
 TEST(Quotas, AreInProportionToTheGrant) {
   const auto whole = QuotasOf(16160 * kMib, 16160 * kMib, 16384 * kMib);
   EXPECT_EQ(whole.channels, 1008U);

@@ -21,7 +21,6 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint64_t kBase = 0x100000000000;
 constexpr ledger::Gpu kGpus = 2;
 constexpr std::uint32_t kMemory = 0x30;
 constexpr std::uint32_t kRange = 0x40;
@@ -458,8 +457,6 @@ std::string VerdictIn(StateTag tracker,
     to.Out();
   });
 }
-
-constexpr std::uint64_t kMost = ~std::uint64_t{0};
 
 TEST(BoundaryStateRows, SpacesThatCannotBeAreRefused) {
   constexpr std::uint64_t kKey = Boundary::kFirstSpace;

@@ -18,6 +18,7 @@
 
 #include "base/state.h"
 #include "boundary/boundary.h"
+#include "boundary/page_tables.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_escape.h"
@@ -27,6 +28,9 @@
 namespace cgpu::boundary {
 
 inline constexpr std::uint64_t kMib = 1024 * 1024;
+inline constexpr std::uint64_t kMost = ~std::uint64_t{0};
+inline constexpr std::uint64_t kBase = 0x100000000000;  // where ranges of addresses begin
+inline constexpr std::uint64_t kTable = PageTables::kTableBytes;
 inline constexpr std::uint32_t kClient = 0xc1d00001;
 inline constexpr std::uint32_t kDevice = 0x10;
 inline constexpr std::uint32_t kSubdevice = 0x11;

@@ -15,8 +15,6 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint64_t kBase = 0x100000000000;
-constexpr std::uint64_t kTable = PageTables::kTableBytes;
 constexpr ledger::FileKey kSpace = Boundary::kFirstSpace;
 constexpr rm::NvProcessorUuid kUuid{{1, 2, 3}};
 constexpr rm::NvProcessorUuid kForeign{{9, 9, 9}};

@@ -9,7 +9,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr char kId[] = "0123456789ab";
+constexpr char kAuditedId[] = "0123456789ab";
 
 std::string Line(const std::string& what, int count) {
   return "audit container=0123456789ab engine=web refused=" + what +
@@ -31,7 +31,7 @@ class AuditLogTest : public testing::Test {
  protected:
   std::vector<std::string> Take(const std::map<std::string, std::uint64_t>& counts, int second) {
     for (const auto& [what, count] : counts) {
-      log_.Take({kId, "web", what, count});
+      log_.Take({kAuditedId, "web", what, count});
     }
     return Lines(log_.Due(AuditLog::Time(seconds(second))));
   }
@@ -48,22 +48,22 @@ TEST_F(AuditLogTest, WritesAtOnceThenOnceInAnInterval) {
 }
 
 TEST_F(AuditLogTest, ACommandHasNoEngine) {
-  log_.Take({kId, "", "A", 1});
-  EXPECT_THAT(Lines(log_.Due({})),
-              ElementsAre("audit container=" + std::string(kId) + " engine=- refused=A count=1"));
+  log_.Take({kAuditedId, "", "A", 1});
+  EXPECT_THAT(Lines(log_.Due({})), ElementsAre("audit container=" + std::string(kAuditedId) +
+                                               " engine=- refused=A count=1"));
 }
 
 TEST_F(AuditLogTest, TheLastWordIsWhatWasNotWritten) {
   EXPECT_THAT(Take({{"A", 1}, {"B", 1}}, 1000), ElementsAre(Line("A", 1), Line("B", 1)));
   EXPECT_THAT(Take({{"A", 4}, {"B", 1}}, 1001), IsEmpty());
-  EXPECT_THAT(Lines(log_.End(kId, {})), ElementsAre(Line("A", 4)));
-  EXPECT_THAT(Lines(log_.End(kId, {})), IsEmpty());
+  EXPECT_THAT(Lines(log_.End(kAuditedId, {})), ElementsAre(Line("A", 4)));
+  EXPECT_THAT(Lines(log_.End(kAuditedId, {})), IsEmpty());
   EXPECT_THAT(Take({{"A", 2}}, 1002), ElementsAre(Line("A", 2)));  // another container of that id
 }
 
 TEST_F(AuditLogTest, SaysWhenThereWillBeMore) {
   EXPECT_EQ(log_.next(), std::nullopt);
-  log_.Take({kId, "web", "A", 1});
+  log_.Take({kAuditedId, "web", "A", 1});
   EXPECT_LE(log_.next(), AuditLog::Time());  // at once
   EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
   EXPECT_EQ(log_.next(), std::nullopt);
@@ -80,7 +80,7 @@ TEST_F(AuditLogTest, EveryContainerHasItsOwn) {
 }
 
 TEST_F(AuditLogTest, NoWordBecomesAnother) {
-  log_.Take({kId, "x\naudit y", "a b", 1});
+  log_.Take({kAuditedId, "x\naudit y", "a b", 1});
   EXPECT_THAT(
       Lines(log_.Due(AuditLog::Time(seconds(1)))),
       ElementsAre("audit container=0123456789ab engine=\"x?audit y\" refused=\"a b\" count=1"));
@@ -91,7 +91,7 @@ TEST(PacingTest, WhatGoesOnIsSaidMoreAndMoreRarely) {
   std::vector<int> said;
   std::uint64_t sum = 0;
   for (int second = 1; second <= 500; ++second) {
-    log.Take({kId, "web", "A", static_cast<std::uint64_t>(second) * 10'000});
+    log.Take({kAuditedId, "web", "A", static_cast<std::uint64_t>(second) * 10'000});
     for (const DueRefusal& one : log.Due(AuditLog::Time(seconds(second)))) {
       EXPECT_EQ(one.over, said.empty() ? seconds(0) : seconds(second - said.back()));
       said.push_back(second);
@@ -101,18 +101,18 @@ TEST(PacingTest, WhatGoesOnIsSaidMoreAndMoreRarely) {
   }
   EXPECT_THAT(said, ElementsAre(1, 11, 31, 71, 151, 251, 351, 451));
   // After a rest it is said soon again.
-  log.Take({kId, "web", "A", 6'000'000});
+  log.Take({kAuditedId, "web", "A", 6'000'000});
   EXPECT_EQ(log.Due(AuditLog::Time(seconds(5'000))).size(), 1U);
-  log.Take({kId, "web", "A", 6'000'001});
+  log.Take({kAuditedId, "web", "A", 6'000'001});
   EXPECT_EQ(log.next(), AuditLog::Time(seconds(5'010)));
 }
 
 TEST(PacingTest, WhatWasSaidBeforeIsNotSaidAgain) {
   AuditLog log(seconds(10), seconds(10));
-  log.TakeSaid({kId, "web", "A", 5});
-  log.Take({kId, "web", "A", 5});
+  log.TakeSaid({kAuditedId, "web", "A", 5});
+  log.Take({kAuditedId, "web", "A", 5});
   EXPECT_THAT(log.Due(AuditLog::Time(seconds(1))), IsEmpty());
-  log.Take({kId, "web", "A", 7});
+  log.Take({kAuditedId, "web", "A", 7});
   const auto due = log.Due(AuditLog::Time(seconds(2)));
   ASSERT_EQ(due.size(), 1U);
   EXPECT_EQ(due[0].grown, 2U);

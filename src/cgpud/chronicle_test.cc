@@ -5,7 +5,7 @@
 namespace cgpu {
 namespace {
 
-constexpr char kId[] = "0123456789ab";
+constexpr char kChronicledId[] = "0123456789ab";
 constexpr unsigned kUser = 1000;
 
 Chronicle::Now At(int second) {
@@ -13,11 +13,11 @@ Chronicle::Now At(int second) {
 }
 
 Refusal Calls(const std::string& what, std::uint64_t count) {
-  return {kId, "web", what, count, "train", kUser};
+  return {kChronicledId, "web", what, count, "train", kUser};
 }
 
 Denial Memory(std::uint64_t count) {
-  Denial denial{{kId, "web", "GPU-1", count, "train", kUser}};
+  Denial denial{{kChronicledId, "web", "GPU-1", count, "train", kUser}};
   denial.gpu = 3;
   denial.limit_bytes = 4096;
   return denial;
@@ -55,7 +55,7 @@ TEST_F(ChronicleTest, RefusedMemoryIsMerged) {
   ASSERT_EQ(kept_.size(), 2U);
   EXPECT_EQ(kept_[1], (Event{110'000,
                              events::kMemoryRefused,
-                             {{"container", kId},
+                             {{"container", kChronicledId},
                               {"name", "train"},
                               {"engine_id", "web"},
                               {"uuid", "GPU-1"},
@@ -77,7 +77,7 @@ TEST_F(ChronicleTest, RefusedCallsOfAllNamesAreOneEvent) {
   EXPECT_EQ(TextOf(kept_[0], "most"), "name7");
   // The last count is told when the container ends.
   chronicle_.Take(Calls("name1", 3));
-  chronicle_.End(kId, At(101));
+  chronicle_.End(kChronicledId, At(101));
   ASSERT_EQ(kept_.size(), 2U);
   EXPECT_EQ(NumberOf(kept_[1], "count"), 1U);
   EXPECT_EQ(Sum(events::kCallsRefused, "count"), NumberOf(kept_[1], "total"));
@@ -90,7 +90,7 @@ TEST_F(ChronicleTest, AFloodOfRefusalsIsFewEventsAndTheirSumIsRight) {
     chronicle_.Flush(At(second));
   }
   EXPECT_LE(kept_.size(), 20U);
-  chronicle_.End(kId, At(3'601));
+  chronicle_.End(kChronicledId, At(3'601));
   EXPECT_EQ(Sum(events::kMemoryRefused, "count"), 36'000'000U);
   EXPECT_EQ(Sum(events::kCallsRefused, "count"), 36'000'000U);
 }

@@ -55,10 +55,6 @@ std::vector<std::string> IdsWith(const Facts& facts, const std::string& kind) {
   return ids;
 }
 
-bool Has(const std::vector<std::string>& words, const std::string& word) {
-  return std::ranges::find(words, word) != words.end();
-}
-
 // Judges the processes of a program of ours: whether the file that they run is still the one on the
 // disk.
 Finding Current(const Facts& facts, const std::string& program) {

@@ -13,7 +13,7 @@ namespace cgpu::doctor {
 namespace {
 
 // mount_setattr(2) is the youngest call that cgpu cannot do without.
-constexpr Numbers kOldest = {5, 12, 0};
+constexpr Numbers kOldestKernel = {5, 12, 0};
 // The least that a host with a few dozen slices can do with; the kernel's own defaults are 128 and
 // 8192 or more.
 constexpr unsigned long kInstances = 64;
@@ -35,10 +35,6 @@ std::vector<std::string> MountedTypes(const Facts& facts) {
     types.push_back(mount.type);
   }
   return types;
-}
-
-bool Has(const std::vector<std::string>& words, const std::string& word) {
-  return std::ranges::find(words, word) != words.end();
 }
 
 // Judges a switch of the kernel that allows something unless it is 0.
@@ -67,7 +63,7 @@ Finding KernelVersion(const Facts& facts) {
   if (!version) {
     return Skipped("cannot read /proc/sys/kernel/osrelease");
   }
-  return *version < kOldest ? Wrong("this is Linux " + release) : Right("Linux " + release);
+  return *version < kOldestKernel ? Wrong("this is Linux " + release) : Right("Linux " + release);
 }
 
 Finding KernelMachine(const Facts& facts) {

@@ -11,7 +11,7 @@
 namespace cgpu::doctor {
 namespace {
 
-constexpr Numbers kOldest = {1, 30, 0};  // docs/tutorial/kubernetes.md
+constexpr Numbers kOldestKubernetes = {1, 30, 0};  // docs/tutorial/kubernetes.md
 
 // A question of `kubectl auth can-i`.
 using Permission = std::vector<std::string>;
@@ -88,7 +88,8 @@ Finding KubeVersion(const Facts& facts) {
   if (!version) {
     return Skipped("see k8s-api");
   }
-  return *version < kOldest ? Wrong("this is Kubernetes " + text) : Right("Kubernetes " + text);
+  return *version < kOldestKubernetes ? Wrong("this is Kubernetes " + text)
+                                      : Right("Kubernetes " + text);
 }
 
 Finding KubePodSecurity(const Facts& facts) {

@@ -83,6 +83,10 @@ std::string Joined(const std::vector<std::string>& words) {
              : text;
 }
 
+bool Has(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
 std::string TextOf(const Facts& facts, const std::string& path) {
   return Trimmed(facts.Read(path).value_or(""));
 }

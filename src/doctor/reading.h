@@ -26,6 +26,7 @@ using Numbers = std::array<unsigned, 3>;
 [[nodiscard]] std::vector<std::string> LinesOf(const std::string& text);
 // Returns the words with ", " between them, the first few of many.
 [[nodiscard]] std::string Joined(const std::vector<std::string>& words);
+[[nodiscard]] bool Has(const std::vector<std::string>& words, const std::string& word);
 
 // Returns a small file's text without blanks around it; "" where it cannot be read.
 [[nodiscard]] std::string TextOf(const Facts& facts, const std::string& path);

@@ -80,7 +80,7 @@ class Host final : public Facts {
   }
 
   [[nodiscard]] Result<std::vector<std::string>> List(const std::string& folder) const override {
-    return NamesIn(folder);
+    return cgpu::NamesIn(folder);
   }
 
   [[nodiscard]] Result<FileFacts> Look(const std::string& path) const override {

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "exporter/container_use.h"
 #include "exporter/shim_users.h"
 #include "host/node.h"
 
@@ -14,8 +15,6 @@ namespace {
 constexpr std::chrono::seconds kRetry{5};
 // Time between two moments whose counts are kept.
 constexpr std::chrono::seconds kNoteEvery{1};
-
-constexpr double kNsPerSecond = 1e9;
 
 struct Measurement {
   ContainerUse::ByProcess used;

@@ -13,6 +13,8 @@
 
 namespace cgpu::exporter {
 
+inline constexpr double kNsPerSecond = 1e9;
+
 struct UsedSeconds {
   double busy = 0;     // the GPU worked for it
   double waiting = 0;  // others had the GPU while it came back for more

@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "exporter/sample_testing.h"
+
 namespace cgpu::exporter {
 namespace {
-
-constexpr char kGpu[] = "GPU-1";
 
 // Owners by process; one that is not in the list has ended.
 ContainerUse::Whose Are(std::map<std::uint32_t, std::string> owners) {

@@ -12,7 +12,7 @@ using testing::Not;
 
 constexpr std::uint64_t kMib = 1U << 20;
 
-Snapshot Host() {
+Snapshot DcgmHost() {
   Snapshot host;
   host.host_name = "node-1";
   host.before_seconds = 2;
@@ -55,32 +55,33 @@ std::string Text(const Snapshot& host) {
   return families.TakeText();
 }
 
-constexpr char kGpu[] =
+constexpr char kGpuLabels[] =
     "gpu=\"1\",UUID=\"GPU-1\",pci_bus_id=\"00000000:0A:00.0\",device=\"nvidia3\","
     "modelName=\"Tesla T4\",Hostname=\"node-1\"";
 
 TEST(Dcgm, HasTheFiguresOfAGpuWithoutContainers) {
-  const std::string text = Text(Host());
-  EXPECT_THAT(text, HasSubstr(std::string("DCGM_FI_DEV_GPU_UTIL{") + kGpu + "} 50\n"));
-  EXPECT_THAT(text, HasSubstr(std::string("DCGM_FI_DEV_FB_USED{") + kGpu + "} 1000\n"));
-  EXPECT_THAT(text, HasSubstr(std::string("DCGM_FI_DEV_FB_FREE{") + kGpu + "} 15000\n"));
+  const std::string text = Text(DcgmHost());
+  EXPECT_THAT(text, HasSubstr(std::string("DCGM_FI_DEV_GPU_UTIL{") + kGpuLabels + "} 50\n"));
+  EXPECT_THAT(text, HasSubstr(std::string("DCGM_FI_DEV_FB_USED{") + kGpuLabels + "} 1000\n"));
+  EXPECT_THAT(text, HasSubstr(std::string("DCGM_FI_DEV_FB_FREE{") + kGpuLabels + "} 15000\n"));
   EXPECT_THAT(text, HasSubstr("DCGM_CUSTOM_ALLOCATE_MODE 0\n"));
 }
 
 TEST(Dcgm, HasTheFiguresOfEachPod) {
-  Snapshot host = Host();
+  Snapshot host = DcgmHost();
   AddContainer(host);
   const std::string text = Text(host);
-  const std::string labels = std::string("{") + kGpu +
+  const std::string labels = std::string("{") + kGpuLabels +
                              ",container=\"main\",namespace=\"ml\",pod=\"train-0\","
                              "pod_uid=\"0a-1b\"} ";
   EXPECT_THAT(text, HasSubstr("DCGM_FI_DEV_GPU_UTIL" + labels + "25\n"));
   EXPECT_THAT(text, HasSubstr("DCGM_FI_DEV_FB_USED" + labels + "300\n"));
   EXPECT_THAT(text, HasSubstr("DCGM_FI_DEV_FB_FREE" + labels + "3700\n"));
   // Sums over a GPU's series count nothing twice.
-  EXPECT_THAT(text, Not(HasSubstr(std::string("DCGM_FI_DEV_FB_USED{") + kGpu + "}")));
+  EXPECT_THAT(text, Not(HasSubstr(std::string("DCGM_FI_DEV_FB_USED{") + kGpuLabels + "}")));
   EXPECT_THAT(text, HasSubstr("DCGM_CUSTOM_ALLOCATE_MODE 2\n"));
-  EXPECT_THAT(text, HasSubstr(std::string("DCGM_CUSTOM_DEV_FB_ALLOCATED{") + kGpu + "} 0.25\n"));
+  EXPECT_THAT(text,
+              HasSubstr(std::string("DCGM_CUSTOM_DEV_FB_ALLOCATED{") + kGpuLabels + "} 0.25\n"));
   EXPECT_THAT(
       text, HasSubstr("DCGM_CUSTOM_PROCESS_SM_UTIL{AllocateMode=\"share\",ContainerName=\"main\","
                       "NamespaceName=\"ml\",NodeName=\"node-1\",PodName=\"train-0\","
@@ -88,7 +89,7 @@ TEST(Dcgm, HasTheFiguresOfEachPod) {
 }
 
 TEST(Dcgm, LeavesOutASilentShim) {
-  Snapshot host = Host();
+  Snapshot host = DcgmHost();
   AddContainer(host);
   host.containers[0].answers = false;
   EXPECT_THAT(Text(host), Not(HasSubstr("DCGM_FI_DEV_FB_USED{")));

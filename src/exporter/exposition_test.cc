@@ -24,7 +24,7 @@ ContainerSample Container(const std::string& id) {
   return container;
 }
 
-Snapshot Host() {
+Snapshot ExpositionHost() {
   Snapshot host;
   host.version = "0.1.0";
   host.driver = "580.1";
@@ -40,7 +40,7 @@ Snapshot Host() {
 }
 
 TEST(Exposition, HasValuesToTheByte) {
-  const std::string text = Render(Host());
+  const std::string text = Render(ExpositionHost());
   EXPECT_THAT(text, HasSubstr("cgpu_gpu_memory_used_bytes{uuid=\"GPU-1\"} 16945053697\n"));
   EXPECT_THAT(text, HasSubstr("cgpu_container_memory_used_bytes{container_id=\"a\",namespace=\"\","
                               "pod=\"\",container=\"\",uuid=\"GPU-1\"} 16945053695\n"));
@@ -59,7 +59,7 @@ TEST(Exposition, HasEachMetricOfAnEmptyHost) {
 }
 
 TEST(Exposition, CountsCalls) {
-  Snapshot host = Host();
+  Snapshot host = ExpositionHost();
   EXPECT_THAT(Render(host), Not(HasSubstr("cgpu_container_calls_total{")));
   CallCounters counters;
   counters.calls[0] = 5;
@@ -87,7 +87,7 @@ TEST(Exposition, CountsCalls) {
 }
 
 TEST(Exposition, NamesThePod) {
-  Snapshot host = Host();
+  Snapshot host = ExpositionHost();
   host.containers[0].name_space = "ml";
   host.containers[0].pod_name = "train-0";
   host.containers[0].status.container = "main";
@@ -97,7 +97,7 @@ TEST(Exposition, NamesThePod) {
 }
 
 TEST(Exposition, LeavesOutWhatASilentShimWouldSay) {
-  Snapshot host = Host();
+  Snapshot host = ExpositionHost();
   host.containers[0].answers = false;
   const std::string text = Render(host);
   EXPECT_THAT(text, HasSubstr("cgpu_containers_unresponsive 1\n"));
@@ -107,7 +107,7 @@ TEST(Exposition, LeavesOutWhatASilentShimWouldSay) {
 }
 
 TEST(Exposition, LeavesOutWhatTheDriverDoesNotSay) {
-  Snapshot host = Host();
+  Snapshot host = ExpositionHost();
   host.gpus[0].memory.reset();
   host.gpus[0].healthy = false;
   host.gpus[0].last_xid = 79;
@@ -120,7 +120,7 @@ TEST(Exposition, LeavesOutWhatTheDriverDoesNotSay) {
 }
 
 TEST(Exposition, EscapesNames) {
-  Snapshot host = Host();
+  Snapshot host = ExpositionHost();
   host.containers[0].status.name = "x\"} 1\ncgpu_containers 99\n\\";
   const std::string text = Render(host);
   EXPECT_THAT(text, HasSubstr("name=\"x\\\"} 1\xEF\xBF\xBD"

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/rfc3339.h"
+#include "exporter/container_use.h"
 #include "exporter/label.h"
 #include "governor/policy.h"
 
@@ -16,8 +17,6 @@ namespace cgpu::exporter {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kNsPerSecond = 1e9;
 
 template <typename Value>
 Json OrNull(bool known, Value value) {

@@ -38,7 +38,7 @@ ContainerSample Container() {
   return container;
 }
 
-Snapshot Host() {
+Snapshot OverviewHost() {
   Snapshot host;
   host.version = "0.1.0";
   host.driver = "580.1";
@@ -69,7 +69,7 @@ Json Node(const Snapshot& host, const std::vector<Event>& events = {}) {
 }
 
 TEST(Overview, IsThatOfOneNode) {
-  const Json whole = Json::parse(RenderOverview(Host(), {}, kTime));
+  const Json whole = Json::parse(RenderOverview(OverviewHost(), {}, kTime));
   EXPECT_EQ(whole["kind"], "node");
   EXPECT_EQ(whole["time"], kTime);
   ASSERT_EQ(whole["nodes"].size(), 1U);
@@ -83,7 +83,7 @@ TEST(Overview, IsThatOfOneNode) {
 }
 
 TEST(Overview, HasTheFiguresOfGpus) {
-  EXPECT_EQ(Node(Host())["gpus"], Json::parse(R"([
+  EXPECT_EQ(Node(OverviewHost())["gpus"], Json::parse(R"([
     {"uuid": "GPU-1", "index": 3, "model": "Tesla V100", "pci": "0000:01:00.0", "healthy": true,
      "policy": "soft", "slices": 1, "slices_max": 20, "share_granted": 0.25,
      "memory": {"total": 17179869184, "granted": 4294967296, "used": 16945053697, "free": 5,
@@ -93,7 +93,7 @@ TEST(Overview, HasTheFiguresOfGpus) {
 }
 
 TEST(Overview, HasTheFiguresOfContainers) {
-  EXPECT_EQ(Node(Host())["containers"], Json::parse(R"([
+  EXPECT_EQ(Node(OverviewHost())["containers"], Json::parse(R"([
     {"id": "a", "name": "train", "namespace": "ml", "pod": "train-0", "container": "main",
      "origin": "flags", "mode": "cgpu", "answers": true, "started": 1700000000, "calls": 12,
      "refused_calls": 2,
@@ -103,7 +103,7 @@ TEST(Overview, HasTheFiguresOfContainers) {
 }
 
 TEST(Overview, LeavesOutWhatIsNotKnown) {
-  Snapshot host = Host();
+  Snapshot host = OverviewHost();
   host.gpus[0].memory.reset();
   host.gpus[0].policy.reset();
   host.containers[0].answers = false;
@@ -132,7 +132,7 @@ TEST(Overview, TellsEventsInPlainWords) {
   const Event event{1'700'000'000'500,
                     events::kMemoryRefused,
                     {{"container", "a"}, {"name", "train"}, {"gpu", "0"}, {"count", 42U}}};
-  const Json told = Node(Host(), {event})["events"];
+  const Json told = Node(OverviewHost(), {event})["events"];
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0]["time"], "2023-11-14T22:13:20.500Z");
   EXPECT_EQ(told[0]["kind"], "memory_refused");
@@ -141,7 +141,7 @@ TEST(Overview, TellsEventsInPlainWords) {
 }
 
 TEST(Overview, CutsAndReplacesTheTextOfTenants) {
-  Snapshot host = Host();
+  Snapshot host = OverviewHost();
   host.containers[0].status.name = "<b>\"}\n\x1b[31m\xff";
   host.containers[0].pod_name = std::string(1000, 'q');
   const Event event{1, "started", {{"name", "a\x1b[31m\xff"}}};

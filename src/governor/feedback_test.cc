@@ -60,7 +60,7 @@ void Arrive(Load& load, double now) {
 }
 
 // Returns how long it runs in a time slice that begins at `now`.
-double TurnOf(Load& load, double now) {
+double RunTimeOf(Load& load, double now) {
   if (load.kernel_us == 0) {
     return load.slice_us;
   }
@@ -87,9 +87,9 @@ double TurnOf(Load& load, double now) {
 }
 
 // The GPU's rounds, with a step of the feedback each 16 planned rounds.
-class Gpu {
+class SimulatedGpu {
  public:
-  explicit Gpu(std::vector<Load> loads) : loads_(std::move(loads)) {
+  explicit SimulatedGpu(std::vector<Load> loads) : loads_(std::move(loads)) {
     for (Load& load : loads_) {
       load.slice_us = load.planned_us;
       length_us_ += 16 * load.planned_us;
@@ -126,7 +126,7 @@ class Gpu {
     while (now_ < begin + length_us_) {
       const double before = now_;
       for (std::size_t i = 0; i < loads_.size(); ++i) {
-        const double ran = TurnOf(loads_[i], now_);
+        const double ran = RunTimeOf(loads_[i], now_);
         if (ran > 0) {
           now_ += ran + (i == latest_ ? 0 : kSwitchUs);
           loads_[i].got_us += ran;
@@ -171,7 +171,7 @@ class Gpu {
 
 // Returns the shares of the last second.
 std::vector<double> Played(const std::vector<Load>& loads, double seconds) {
-  Gpu gpu(loads);
+  SimulatedGpu gpu(loads);
   (void)gpu.Play(seconds - 1);
   return gpu.Play(1);
 }
@@ -254,8 +254,8 @@ TEST(Feedback, AServiceCostsTheJobsLittle) {
           std::tuple(5'000.0, 1, 60'000.0), std::tuple(1'000.0, 5, 40'000.0),
           std::tuple(2'000.0, 1, 12'500.0), std::tuple(500.0, 5, 60'000.0)}) {
       const auto loads = ServiceAndJobs(jobs, kernel_us, kernels, every_us);
-      Gpu gpu(loads);
-      Gpu planned(loads);
+      SimulatedGpu gpu(loads);
+      SimulatedGpu planned(loads);
       planned.corrected = false;
       (void)gpu.Play(5);
       (void)planned.Play(5);
@@ -277,8 +277,8 @@ TEST(Feedback, WhoPausesIsHelpedOnlyAsFarAsItIsWorthIt) {
         std::tuple(2'000.0, 10'000.0, 4, false), std::tuple(1'000.0, 5'000.0, 1, false)}) {
     auto loads = ServiceAndJobs(jobs, kernel_us, 1, 0);
     loads[0].gap_us = gap_us;
-    Gpu gpu(loads);
-    Gpu planned(loads);
+    SimulatedGpu gpu(loads);
+    SimulatedGpu planned(loads);
     planned.corrected = false;
     (void)gpu.Play(5);
     const auto got = gpu.Play(115);
@@ -296,7 +296,7 @@ TEST(Feedback, AServiceKeepsNobodyWhoWaitsFromItsPart) {
     auto loads = ServiceAndJobs(2, 2'000, 1, every_us);
     loads[1].kernel_us = 1'000;
     loads[1].gap_us = 60;
-    Gpu gpu(loads);
+    SimulatedGpu gpu(loads);
     (void)gpu.Play(2);
     const auto got = gpu.Play(60);
     EXPECT_GT(got[1], 0.30) << every_us;

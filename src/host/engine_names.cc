@@ -14,7 +14,7 @@
 namespace cgpu {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr std::size_t kMaxFile = std::size_t{16} << 20;
 
@@ -29,14 +29,14 @@ std::string TextOf(const std::string& path) {
   return ReadAll(file->get(), path, kMaxFile).value_or("");
 }
 
-std::string NameIn(const json& all, std::string_view engine_id) {
+std::string NameIn(const Json& all, std::string_view engine_id) {
   if (all.is_object()) {
     const std::string name = TextAt(all, "Name");
     return name.substr(name.starts_with('/') ? 1 : 0);
   }
-  for (const json& one : all) {
+  for (const Json& one : all) {
     if (At(one, "id") == engine_id) {
-      const json& names = At(one, "names");
+      const Json& names = At(one, "names");
       return names.is_array() && !names.empty() && names[0].is_string()
                  ? names[0].get<std::string>()
                  : std::string();
@@ -48,7 +48,7 @@ std::string NameIn(const json& all, std::string_view engine_id) {
 }  // namespace
 
 std::vector<Reservation> WithEngineNames(std::vector<Reservation> live) {
-  std::map<std::string, json> files;  // podman has one for all its containers
+  std::map<std::string, Json> files;  // podman has one for all its containers
   for (Reservation& one : live) {
     if (one.names_file.empty()) {
       continue;

@@ -16,7 +16,7 @@
 namespace cgpu {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMsOfSecond = 1'000;
 
@@ -122,7 +122,7 @@ bool HasIndex(const std::string& list, const std::string& index) {
 }  // namespace
 
 std::string EncodeEvent(const Event& event) {
-  Json json{{"time", Rfc3339Ms(event.time_ms)}, {"kind", event.kind}};
+  OrderedJson json{{"time", Rfc3339Ms(event.time_ms)}, {"kind", event.kind}};
   for (const auto& [key, value] : event.fields) {
     if (const auto* const text = std::get_if<std::string>(&value)) {
       json[key] = text->size() <= kMaxEventText ? *text : text->substr(0, kMaxEventText) + "...";
@@ -130,14 +130,14 @@ std::string EncodeEvent(const Event& event) {
       json[key] = std::get<std::uint64_t>(value);
     }
   }
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  return json.dump(-1, ' ', true, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::optional<Event> DecodeEvent(std::string_view line) {
   if (line.size() > kMaxEventLine || NestsDeeper(line, 1)) {
     return std::nullopt;
   }
-  const Json json = ParseOrderedJson(line);
+  const OrderedJson json = ParseOrderedJson(line);
   if (!json.is_object()) {
     return std::nullopt;
   }

@@ -22,17 +22,17 @@ void Fields(LineCodec& io, GpuSettings& settings) {
   io.Maybe("prio_ratio", settings.prio_ratio, governor::kLeastPrioRatio, governor::kMostPrioRatio);
 }
 
-constexpr LineFormat<GpuSettings> kFormat{
+constexpr LineFormat<GpuSettings> kSettingsFormat{
     .what = "the file of a GPU's settings", .fields = Fields, .unknown = UnknownLines::kSkipped};
 
 }  // namespace
 
 std::string EncodeGpuSettings(const GpuSettings& settings) {
-  return kFormat.Encode(settings);
+  return kSettingsFormat.Encode(settings);
 }
 
 Result<GpuSettings> DecodeGpuSettings(std::string_view text) {
-  return kFormat.Decode(text);
+  return kSettingsFormat.Decode(text);
 }
 
 }  // namespace cgpu

@@ -45,16 +45,16 @@ void Fields(LineCodec& io, Reservation& reservation) {
   io.Require(!reservation.gpus.empty(), "card");
 }
 
-constexpr LineFormat<Reservation> kFormat{"a grant's file", Fields};
+constexpr LineFormat<Reservation> kReservationFormat{"a grant's file", Fields};
 
 }  // namespace
 
 std::string EncodeReservation(const Reservation& reservation) {
-  return kFormat.Encode(reservation);
+  return kReservationFormat.Encode(reservation);
 }
 
 Result<Reservation> DecodeReservation(std::string_view text) {
-  return kFormat.Decode(text);
+  return kReservationFormat.Decode(text);
 }
 
 std::vector<GpuUse> GpuUses(const std::vector<Gpu>& gpus, const std::vector<Reservation>& live,

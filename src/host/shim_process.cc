@@ -28,6 +28,8 @@
 namespace cgpu {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Time for an answer. A loaded host may take long; a broken shim must not hang a user for ever.
 constexpr int kAnswerMs = 60'000;
 // Time for the end of a shim that refuses its configuration; it ends at once.
@@ -179,7 +181,6 @@ Result<> Spawn(ShimStart start) {
   }
   pipe.to.reset();
   (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
-  using Clock = std::chrono::steady_clock;
   const auto deadline = start.scope.empty() ? Clock::time_point::max() : Clock::now() + kScopeTime;
   std::string wrong;
   if (!ReadUntil(pipe.from.get(), deadline, kMostComplaint, wrong)) {

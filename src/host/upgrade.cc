@@ -22,9 +22,9 @@ namespace {
 
 // Time for a shim's answer: it answers at once, or after the calls that are under way have had
 // their time.
-constexpr int kAnswerMs = 10'000;
+constexpr int kUpgradeAnswerMs = 10'000;
 constexpr int kTries = 5;
-constexpr int kBetweenMs = 100;
+constexpr int kBetweenTriesMs = 100;
 
 // Becomes the child of Check() and says on `says` why not. It parses what a shim wrote, so it has
 // no more rights on files than that shim.
@@ -68,7 +68,7 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   AdminRequest request;
   request.kind = AdminRequest::Kind::kUpgrade;
   CGPU_TRY(SendMessage(connection.get(), EncodeRequest(request), program));
-  auto answer = ReceiveMessage(connection.get(), kAnswerMs);
+  auto answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);
   if (!answer.ok()) {
     const auto again = registry.ConnectTo(reservation.id);
     const bool ended = !again.ok() && again.error().code == Code::kNotFound;
@@ -82,7 +82,7 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   CGPU_TRY(Check(program, answer->fd.get(), reservation.shim_uid));
   // Sending fails where the shim has stopped waiting for it; then the shim's answer says that.
   (void)SendMessage(connection.get(), "go\n");
-  answer = ReceiveMessage(connection.get(), kAnswerMs);
+  answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);
   if (!answer.ok()) {
     return Error{Code::kInternal, 0, "the new version gives no answer",
                  "`cgpu ps` shows whether it runs"};
@@ -120,7 +120,7 @@ Result<std::vector<Upgraded>> UpgradeShims(const Registry& registry, const std::
         {reservation.id, reservation.name, UpgradeShim(registry, reservation, file.get())});
   }
   for (int tries = 1; tries < kTries && std::ranges::any_of(results, IsBusy); ++tries) {
-    (void)poll(nullptr, 0, kBetweenMs);
+    (void)poll(nullptr, 0, kBetweenTriesMs);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (IsBusy(results[i])) {
         results[i].pause_us = UpgradeShim(registry, (chosen)[i], file.get());
@@ -145,7 +145,7 @@ Result<bool> UpgradeDaemon(const std::string& socket) {
   // know.
   CGPU_ASSIGN_OR_RETURN(const auto again, ConnectToDaemon(socket));
   CGPU_TRY(SendMessage(again.get(), "are you there\n"));
-  const auto answer = ReceiveMessage(again.get(), kAnswerMs);
+  const auto answer = ReceiveMessage(again.get(), kUpgradeAnswerMs);
   return answer.ok() ? Result<bool>(true) : answer.error();
 }
 

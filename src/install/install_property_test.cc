@@ -11,7 +11,7 @@
 namespace cgpu::install {
 namespace {
 
-constexpr const char* kProgram = "/usr/bin/cgpu-runtime";
+constexpr const char* kRuntimeProgram = "/usr/bin/cgpu-runtime";
 
 constexpr const char* kTables =
     "[crio]\n[crio.runtime.runtimes]\n[crio.runtime.runtimes.crun]\nruntime_path = \"/c\"\n"
@@ -74,12 +74,12 @@ bool IsWithin(const std::string& text, const std::string& longer) {
 }
 
 void CheckRoundTrip(Engine engine, const std::string& text, bool set_default) {
-  const auto added = AddEntry(engine, text, kProgram, set_default);
+  const auto added = AddEntry(engine, text, kRuntimeProgram, set_default);
   ASSERT_TRUE(added.ok()) << added.error().what << "\n" << text;
   const std::string with = *added->after;
-  EXPECT_EQ(FindEntry(engine, with)->path, kProgram);
+  EXPECT_EQ(FindEntry(engine, with)->path, kRuntimeProgram);
   EXPECT_EQ(FindEntry(engine, with)->is_default, set_default);
-  EXPECT_EQ(*AddEntry(engine, with, kProgram, set_default)->after, with);
+  EXPECT_EQ(*AddEntry(engine, with, kRuntimeProgram, set_default)->after, with);
   EXPECT_TRUE(IsWithin(engine == Engine::kDocker ? "" : text, with)) << with;
   const auto removed = RemoveEntry(engine, with, text);
   ASSERT_TRUE(removed.ok()) << removed.error().what << "\n" << with;

@@ -79,7 +79,7 @@ std::size_t TakeBytes(char* bytes, std::size_t, std::size_t size, void* argument
   return size;
 }
 
-std::string TextAt(const YAML::Node& node, const char* name) {
+std::string ScalarAt(const YAML::Node& node, const char* name) {
   const YAML::Node value = node[name];
   return value.IsDefined() && value.IsScalar() ? value.Scalar() : "";
 }
@@ -87,7 +87,7 @@ std::string TextAt(const YAML::Node& node, const char* name) {
 // Returns the entry of that name in a list of {name: …, KIND: {…}}.
 YAML::Node Named(const YAML::Node& list, const std::string& name, const char* kind) {
   for (const YAML::Node& one : list) {
-    if (TextAt(one, "name") == name) {
+    if (ScalarAt(one, "name") == name) {
       return one[kind];
     }
   }
@@ -117,12 +117,12 @@ Result<Access> ReadKubeconfig(const std::string& path) {
   try {
     const YAML::Node config = YAML::Load(text);
     const YAML::Node context =
-        Named(config["contexts"], TextAt(config, "current-context"), "context");
-    const YAML::Node cluster = Named(config["clusters"], TextAt(context, "cluster"), "cluster");
-    const YAML::Node user = Named(config["users"], TextAt(context, "user"), "user");
-    Access access{TextAt(cluster, "server"), TextAt(cluster, "certificate-authority"),
-                  TextAt(user, "client-certificate"), TextAt(user, "client-key"),
-                  TextAt(user, "tokenFile")};
+        Named(config["contexts"], ScalarAt(config, "current-context"), "context");
+    const YAML::Node cluster = Named(config["clusters"], ScalarAt(context, "cluster"), "cluster");
+    const YAML::Node user = Named(config["users"], ScalarAt(context, "user"), "user");
+    Access access{ScalarAt(cluster, "server"), ScalarAt(cluster, "certificate-authority"),
+                  ScalarAt(user, "client-certificate"), ScalarAt(user, "client-key"),
+                  ScalarAt(user, "tokenFile")};
     return access.server.empty() ? Result<Access>(wrong) : access;
   } catch (const YAML::Exception&) {
     return wrong;

@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Clock::time_point kNow{};
-
 class ExtenderTest : public ::testing::Test {
  protected:
   ExtenderTest()

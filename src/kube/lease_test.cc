@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr LeaseView::Clock::time_point kNow{seconds(1000)};
+constexpr LeaseView::Clock::time_point kSeen{seconds(1000)};
 
 // As kube-scheduler writes it.
 std::string Lease(const std::string& holder, const std::string& renewed) {
@@ -20,24 +20,24 @@ std::string Lease(const std::string& holder, const std::string& renewed) {
 
 TEST(LeaseViewTest, CountsFromWhenARenewalIsSeen) {
   LeaseView lease("host_");
-  EXPECT_FALSE(lease.Held(kNow));
-  lease.Set(Lease("host_1-2", "t1"), kNow);
-  EXPECT_TRUE(lease.Held(kNow + seconds(9)));
-  EXPECT_FALSE(lease.Held(kNow + seconds(10)));
-  lease.Set(Lease("host_1-2", "t1"), kNow + seconds(8));  // seen again: not renewed
-  EXPECT_FALSE(lease.Held(kNow + seconds(10)));
-  lease.Set(Lease("host_1-2", "t2"), kNow + seconds(8));
-  EXPECT_TRUE(lease.Held(kNow + seconds(17)));
+  EXPECT_FALSE(lease.Held(kSeen));
+  lease.Set(Lease("host_1-2", "t1"), kSeen);
+  EXPECT_TRUE(lease.Held(kSeen + seconds(9)));
+  EXPECT_FALSE(lease.Held(kSeen + seconds(10)));
+  lease.Set(Lease("host_1-2", "t1"), kSeen + seconds(8));  // seen again: not renewed
+  EXPECT_FALSE(lease.Held(kSeen + seconds(10)));
+  lease.Set(Lease("host_1-2", "t2"), kSeen + seconds(8));
+  EXPECT_TRUE(lease.Held(kSeen + seconds(17)));
 }
 
 TEST(LeaseViewTest, IsNotHeldByOthers) {
   LeaseView lease("host_");
   for (const std::string& text : {Lease("other_1", "t"), Lease("host1_1", "t"), Lease("", "t"),
                                   std::string(), std::string("{}"), std::string("nonsense")}) {
-    lease.Set(Lease("host_1", "t"), kNow);
-    EXPECT_TRUE(lease.Held(kNow));
-    lease.Set(text, kNow);
-    EXPECT_FALSE(lease.Held(kNow)) << text;
+    lease.Set(Lease("host_1", "t"), kSeen);
+    EXPECT_TRUE(lease.Held(kSeen));
+    lease.Set(text, kSeen);
+    EXPECT_FALSE(lease.Held(kSeen)) << text;
   }
 }
 

@@ -7,8 +7,6 @@
 namespace cgpu::kube {
 namespace {
 
-constexpr Clock::time_point kNow{};
-
 NodeInfo MakeNode(const std::string& name, unsigned gpus, Mode mode = Mode::kCoreMem,
                   Placement placement = Placement::kBinpack) {
   NodeInfo node;

@@ -9,8 +9,11 @@
 #include <string>
 
 #include "kube/decision.h"
+#include "kube/state.h"
 
 namespace cgpu::kube {
+
+inline constexpr Clock::time_point kNow{};
 
 // A key of Ed25519, and the public part of it, in PEM.
 struct PemKey {

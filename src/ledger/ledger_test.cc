@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ledger/testing.h"
+
 namespace cgpu::ledger {
 namespace {
 
@@ -16,10 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 constexpr Quotas kQuotas{.clients = 4, .handles = 64, .channel_groups = 2, .channels = 3};
-constexpr Handle kClient = 0xc1d00001;
 constexpr Handle kOtherClient = 0xc1d00002;
-constexpr Handle kDevice = 0x80;
-constexpr Handle kMemory = 0x40;
 constexpr std::uint64_t kLimit = 1000;
 
 template <class T>

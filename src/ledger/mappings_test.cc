@@ -2,13 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "ledger/ledger.h"
+#include "ledger/testing.h"
 
 namespace cgpu::ledger {
 namespace {
 
-constexpr Handle kClient = 0xc1d00001;
-constexpr Handle kDevice = 0x80;
-constexpr Handle kMemory = 0x40;
 constexpr std::uint64_t kWindow = 100;
 
 class MappingsTest : public ::testing::Test {

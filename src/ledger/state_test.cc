@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "ledger/ledger.h"
+#include "ledger/testing.h"
 
 namespace cgpu::ledger {
 namespace {
 
-constexpr Quotas kQuotas{
+constexpr Quotas kStateQuotas{
     .clients = 8, .handles = 64, .channel_groups = 8, .channels = 8, .mappings = 16};
-constexpr Handle kClient = 0xc1d00001;
 constexpr Handle kOther = 0xc1d00002;
 constexpr FileKey kFile = 77;
 constexpr StateTag kState = 1;
 
 std::unique_ptr<Ledger> NewLedger(std::size_t gpus = 2) {
-  return std::make_unique<Ledger>(std::vector<std::uint64_t>(gpus, 1), kQuotas);
+  return std::make_unique<Ledger>(std::vector<std::uint64_t>(gpus, 1), kStateQuotas);
 }
 
 std::string Saved(const Ledger& ledger) {

@@ -8,7 +8,7 @@ namespace cgpu::page {
 namespace {
 
 // Time between two looks whether the server has ended.
-constexpr std::chrono::milliseconds kTick{10};
+constexpr std::chrono::milliseconds kBetweenStops{10};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Serving::Serving(httplib::Server& server)
 Serving::~Serving() {
   while (!ended_) {  // a server that does not run yet does not hear it
     server_.stop();
-    std::this_thread::sleep_for(kTick);
+    std::this_thread::sleep_for(kBetweenStops);
   }
   thread_.join();
 }

@@ -10,7 +10,7 @@
 namespace cgpu {
 namespace {
 
-ContainerStatus Example() {
+ContainerStatus ExampleStatus() {
   ContainerStatus status;
   status.id = "3f2a00bc11de";
   status.name = "train-1";
@@ -26,19 +26,19 @@ ContainerStatus Example() {
 }
 
 TEST(Admin, StatusIsTheSameAfterEncodingAndDecoding) {
-  const auto decoded = DecodeStatus(EncodeStatus(Example()));
+  const auto decoded = DecodeStatus(EncodeStatus(ExampleStatus()));
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
-  EXPECT_EQ(EncodeStatus(decoded.value()), EncodeStatus(Example()));
+  EXPECT_EQ(EncodeStatus(decoded.value()), EncodeStatus(ExampleStatus()));
   EXPECT_EQ(decoded.value().gpus[0].host_index, 1U);
   EXPECT_EQ(decoded.value().gpus[0].denied, 3U);
   EXPECT_EQ(decoded.value().gpus[0].throttled_ns, 77U);
-  EXPECT_EQ(decoded.value().counters, Example().counters);
+  EXPECT_EQ(decoded.value().counters, ExampleStatus().counters);
   EXPECT_EQ(decoded.value().pid, 4711U);
 }
 
 // Programs of other versions read and write these texts, too.
 TEST(Admin, TextsAreTheSameForEver) {
-  EXPECT_EQ(EncodeStatus(Example()),
+  EXPECT_EQ(EncodeStatus(ExampleStatus()),
             "id 3f2a00bc11de\nname train-1\npid 4711\nshim 4712\nuser 1000\nstate running\n"
             "since 1790000000\n"
             "counters 24 23 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22\n"
@@ -55,7 +55,7 @@ TEST(Admin, TextsAreTheSameForEver) {
 }
 
 TEST(Admin, AShimOfAnEarlierVersionDoesNotSayItsNumber) {
-  std::string text = EncodeStatus(Example());
+  std::string text = EncodeStatus(ExampleStatus());
   text.erase(text.find("shim 4712\n"), 10);
   const auto status = DecodeStatus(text);
   ASSERT_TRUE(status.ok()) << status.error().what;
@@ -73,14 +73,14 @@ TEST(Admin, AShimOfAnEarlierVersionCountsNothing) {
 }
 
 TEST(Admin, EveryCutOffStatusIsNoticed) {
-  const std::string text = EncodeStatus(Example());
+  const std::string text = EncodeStatus(ExampleStatus());
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeStatus(text.substr(0, n)).ok()) << n;
   }
 }
 
 TEST(Admin, RefusesBadStatus) {
-  const std::string good = EncodeStatus(Example());
+  const std::string good = EncodeStatus(ExampleStatus());
   const std::string body = good.substr(0, good.size() - 2);
   for (const char* bad :
        {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de", "id",
@@ -88,7 +88,7 @@ TEST(Admin, RefusesBadStatus) {
         "counters 24 23 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22"}) {
     EXPECT_FALSE(DecodeStatus(body + bad + "\n.\n").ok()) << bad;
   }
-  ContainerStatus silent = Example();
+  ContainerStatus silent = ExampleStatus();
   silent.counters.reset();
   const std::string without = EncodeStatus(silent);
   EXPECT_TRUE(DecodeStatus(without).ok());
@@ -97,18 +97,18 @@ TEST(Admin, RefusesBadStatus) {
   }
   for (std::string ContainerStatus::* word :
        {&ContainerStatus::id, &ContainerStatus::name, &ContainerStatus::state}) {
-    ContainerStatus status = Example();
+    ContainerStatus status = ExampleStatus();
     status.*word = "a/b";
     EXPECT_FALSE(DecodeStatus(EncodeStatus(status)).ok()) << EncodeStatus(status);
   }
 }
 
 TEST(Admin, WhatALaterVersionSaysOfAContainerIsPassedOver) {
-  const std::string good = EncodeStatus(Example());
+  const std::string good = EncodeStatus(ExampleStatus());
   const std::string body = good.substr(0, good.size() - 2);
   const auto later = DecodeStatus(body + "weather fine 3\ncard GPU-9 9 9 1 2 3 4 5 6\n.\n");
   ASSERT_TRUE(later.ok());
-  EXPECT_EQ(later->id, Example().id);
+  EXPECT_EQ(later->id, ExampleStatus().id);
   EXPECT_EQ(later->gpus.back().denied, 4U);
 }
 

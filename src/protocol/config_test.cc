@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-ShimConfig Example() {
+ShimConfig ExampleConfig() {
   ShimConfig config;
   config.id = "3f2a00bc11de";
   config.name = "train-1";
@@ -52,7 +52,7 @@ ShimConfig Example() {
 }
 
 TEST(Config, IsTheSameAfterEncodingAndDecoding) {
-  const std::string text = EncodeConfig(Example());
+  const std::string text = EncodeConfig(ExampleConfig());
   const auto decoded = DecodeConfig(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   const ShimConfig& config = decoded.value();
@@ -65,7 +65,7 @@ TEST(Config, IsTheSameAfterEncodingAndDecoding) {
   ASSERT_EQ(config.files.size(), 2U);
   EXPECT_EQ(config.files[0].dev_major, 195U);
   EXPECT_TRUE(config.files[0].granted);
-  EXPECT_EQ(config.files[1].path, Example().files[1].path);
+  EXPECT_EQ(config.files[1].path, ExampleConfig().files[1].path);
   EXPECT_EQ(config.files[1].ino_value, 0x0300010000000000U);
   EXPECT_THAT(config.watches, testing::ElementsAre("/dev", "/run/b"));
   EXPECT_EQ(config.gpus[0].gpu.gpu_id, 0x100U);
@@ -74,7 +74,7 @@ TEST(Config, IsTheSameAfterEncodingAndDecoding) {
 
 // A shim gets this text from a predecessor of another version, too.
 TEST(Config, TextIsTheSameForEver) {
-  EXPECT_EQ(EncodeConfig(Example()),
+  EXPECT_EQ(EncodeConfig(ExampleConfig()),
             "id 3f2a00bc11de\n"
             "name train-1\n"
             "user 1000\n"
@@ -132,7 +132,7 @@ TEST(Config, RefusesBadLines) {
     std::string text;
     const std::string line = bad;
     const std::string key = line.substr(0, line.find(' '));
-    const std::string whole = EncodeConfig(Example());
+    const std::string whole = EncodeConfig(ExampleConfig());
     for (std::size_t at = 0; at < whole.size();) {
       const std::size_t end = whole.find('\n', at) + 1;
       const bool replaced = whole.compare(at, key.size() + 1, key + " ") == 0;
@@ -146,16 +146,16 @@ TEST(Config, RefusesBadLines) {
 
 TEST(Config, RefusesWhatIsMissingOrTooLong) {
   EXPECT_FALSE(DecodeConfig("").ok());
-  ShimConfig config = Example();
+  ShimConfig config = ExampleConfig();
   config.gpus.clear();
   EXPECT_FALSE(DecodeConfig(EncodeConfig(config)).ok());
-  config = Example();
+  config = ExampleConfig();
   config.files.clear();
   EXPECT_FALSE(DecodeConfig(EncodeConfig(config)).ok());
-  config = Example();
+  config = ExampleConfig();
   config.files[0].path = std::string(kMaxLine, 'x');
   EXPECT_THAT(DecodeConfig(EncodeConfig(config)).error().what, HasSubstr("too long"));
-  config = Example();
+  config = ExampleConfig();
   config.files.assign(100'000, config.files[0]);
   EXPECT_THAT(DecodeConfig(EncodeConfig(config)).error().what, HasSubstr("too long"));
   config.files.resize(257);

@@ -11,24 +11,24 @@ namespace {
 #define CGPU_CLASS(name, number, source, params, structure, size, listed, access, asked_by) \
   {number, #name, source, params, structure, size, listed, access, asked_by},
 
-constexpr auto kRows = std::to_array<ClassRow>({
+constexpr auto kClassRows = std::to_array<ClassRow>({
 #include "rm/classes.inc"
 });
 
 #undef CGPU_CLASS
 
-constexpr bool kRowsAscend = std::ranges::is_sorted(kRows, {}, &ClassRow::number);
-static_assert(kRowsAscend);
+constexpr bool kClassRowsAscend = std::ranges::is_sorted(kClassRows, {}, &ClassRow::number);
+static_assert(kClassRowsAscend);
 
 }  // namespace
 
 std::span<const ClassRow> ClassRows() {
-  return kRows;
+  return kClassRows;
 }
 
 const ClassRow* FindClass(NvU32 number) {
-  const auto* row = std::ranges::lower_bound(kRows, number, {}, &ClassRow::number);
-  return row != kRows.end() && row->number == number ? row : nullptr;
+  const auto* row = std::ranges::lower_bound(kClassRows, number, {}, &ClassRow::number);
+  return row != kClassRows.end() && row->number == number ? row : nullptr;
 }
 
 bool ClassKnown(const Abi& abi, NvU32 number) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr NvU64 kMax = std::numeric_limits<NvU64>::max();
 
-NvU64 RoundUp(NvU64 value, NvU64 power_of_two) {
+NvU64 RoundUpToPower(NvU64 value, NvU64 power_of_two) {
   return value > kMax - (power_of_two - 1) ? kMax
                                            : (value + power_of_two - 1) & ~(power_of_two - 1);
 }
@@ -23,12 +23,12 @@ NvU64 Add(NvU64 x, NvU64 y) {
 NvU64 ContextGroupBytes(const ContextBufferSizes& sizes, NvU32 max_subcontexts) {
   NvU64 total = 0;
   for (const NvU64 size : sizes) {
-    total = Add(total, RoundUp(size, kPage4K));
+    total = Add(total, RoundUpToPower(size, kPage4K));
   }
   if (sizes[0] != 0) {
     total = Add(total, NvU64{max_subcontexts} * kPage4K);
   }
-  return RoundUp(total, kVidmemGranularity);
+  return RoundUpToPower(total, kVidmemGranularity);
 }
 
 NvU64 AddressSpaceBytes(NvU32 architecture) {

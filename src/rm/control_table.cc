@@ -13,7 +13,7 @@ namespace {
 #define CGPU_CONTROL_FIRMWARE(name, number, size, asked_by) \
   {number, #name, "", "", size, 1, false, ControlAccess::kAny, asked_by, kMaxFirmwareBytes},
 
-constexpr auto kRows = std::to_array<ControlRow>({
+constexpr auto kControlRows = std::to_array<ControlRow>({
 #include "rm/controls/ctrl0000.inc"
 #include "rm/controls/ctrl0080.inc"
 #include "rm/controls/ctrl2080.inc"
@@ -28,9 +28,9 @@ constexpr auto kRows = std::to_array<ControlRow>({
 
 // The order begins again where each file begins.
 constexpr auto kSorted = [] {
-  std::array<const ControlRow*, kRows.size()> order{};
-  for (std::size_t i = 0; i < kRows.size(); ++i) {
-    order[i] = &kRows[i];
+  std::array<const ControlRow*, kControlRows.size()> order{};
+  for (std::size_t i = 0; i < kControlRows.size(); ++i) {
+    order[i] = &kControlRows[i];
   }
   std::ranges::sort(order, {}, &ControlRow::cmd);
   return order;
@@ -82,7 +82,7 @@ constexpr auto kPointers = std::to_array<EmbeddedPointer>({
 }  // namespace
 
 std::span<const ControlRow> ControlRows() {
-  return kRows;
+  return kControlRows;
 }
 
 const ControlRow* FindControl(NvU32 cmd) {

@@ -33,24 +33,24 @@ constexpr SizeRule kNever = {};
 constexpr SizeRule kAny = {Kind::kAny, 0, 0};
 
 #define CGPU_ESCAPE(name, number, source, files, ...) {name, #name, source, files, __VA_ARGS__},
-constexpr auto kRows = std::to_array<EscapeRow>({
+constexpr auto kEscapeRows = std::to_array<EscapeRow>({
 #include "rm/escapes.inc"
 });
 #undef CGPU_ESCAPE
 
-constexpr bool kRowsAscend =
-    std::ranges::is_sorted(kRows, [](const auto& x, const auto& y) { return x.nr < y.nr; });
-static_assert(kRowsAscend);
+constexpr bool kEscapeRowsAscend =
+    std::ranges::is_sorted(kEscapeRows, [](const auto& x, const auto& y) { return x.nr < y.nr; });
+static_assert(kEscapeRowsAscend);
 
 }  // namespace
 
 std::span<const EscapeRow> EscapeRows() {
-  return kRows;
+  return kEscapeRows;
 }
 
 const EscapeRow* FindEscape(NvU8 nr) {
-  const auto* row = std::ranges::lower_bound(kRows, nr, {}, &EscapeRow::nr);
-  return row != kRows.end() && row->nr == nr ? row : nullptr;
+  const auto* row = std::ranges::lower_bound(kEscapeRows, nr, {}, &EscapeRow::nr);
+  return row != kEscapeRows.end() && row->nr == nr ? row : nullptr;
 }
 
 bool EscapeAcceptsSize(const Abi& abi, NvU8 nr, NvU32 size) {

@@ -7,16 +7,16 @@ namespace cgpu::rm {
 namespace {
 
 #define CGPU_UVM(name, number, ...) {name, #name, __VA_ARGS__},
-constexpr auto kRows = std::to_array<UvmRow>({
+constexpr auto kUvmRows = std::to_array<UvmRow>({
 #include "rm/uvm.inc"
 });
 #undef CGPU_UVM
 
-constexpr bool kRowsAscend = std::ranges::is_sorted(kRows, {}, &UvmRow::request);
-static_assert(kRowsAscend);
+constexpr bool kUvmRowsAscend = std::ranges::is_sorted(kUvmRows, {}, &UvmRow::request);
+static_assert(kUvmRowsAscend);
 
 constexpr const UvmRow& RowOf(NvU32 request) {
-  return *std::ranges::find(kRows, request, &UvmRow::request);
+  return *std::ranges::find(kUvmRows, request, &UvmRow::request);
 }
 
 // Checks that the structure lies as the row says, in this branch.
@@ -71,12 +71,12 @@ static_assert(TailFits<UVM_ALLOC_SEMAPHORE_POOL_TAIL>(UVM_ALLOC_SEMAPHORE_POOL,
 }  // namespace
 
 std::span<const UvmRow> UvmRows() {
-  return kRows;
+  return kUvmRows;
 }
 
 const UvmRow* FindUvm(NvU32 request) {
-  const auto* row = std::ranges::lower_bound(kRows, request, {}, &UvmRow::request);
-  return row != kRows.end() && row->request == request ? row : nullptr;
+  const auto* row = std::ranges::lower_bound(kUvmRows, request, {}, &UvmRow::request);
+  return row != kUvmRows.end() && row->request == request ? row : nullptr;
 }
 
 NvU32 UvmParamSize(Branch branch, NvU32 request) {

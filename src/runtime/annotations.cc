@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kActedOn = {
 };
 
 // Annotations that may stay: container engines set all except the last two themselves.
-constexpr std::array<std::string_view, 9> kHarmless = {
+constexpr std::array<std::string_view, 9> kHarmlessAnnotations = {
     // podman --group-add keep-groups: the supplementary groups.
     "run.oci.keep_original_groups",
     // podman: which of SELinux's options mounts get their one label by.
@@ -45,7 +45,7 @@ bool IsActingAnnotation(std::string_view name) {
     return beginning.ends_with('.') ? name.starts_with(beginning) : name == beginning;
   };
   return std::ranges::any_of(kActedOn, acted_on) &&
-         (cut || std::ranges::find(kHarmless, name) == kHarmless.end());
+         (cut || std::ranges::find(kHarmlessAnnotations, name) == kHarmlessAnnotations.end());
 }
 
 Result<> CheckAnnotations(const std::map<std::string, std::string>& annotations) {

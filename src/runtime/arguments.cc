@@ -42,7 +42,7 @@ constexpr Options kExec{kExecWithValue, kExecFlags};
 // commands are not among them: `restore`, for which runc (libcontainer/criu_linux.go) and crun
 // (src/libcrun/criu.c) build no filter, and crun's `mounts`, which puts the host's folders into a
 // running container.
-constexpr std::array<std::string_view, 15> kHarmless = {
+constexpr std::array<std::string_view, 15> kHarmlessCommands = {
     "start",  "kill",   "delete", "state",      "list", "ps", "pause",   "resume",
     "update", "events", "spec",   "checkpoint", "help", "h",  "features"};
 
@@ -188,7 +188,7 @@ Result<RuntimeCall> ParseArguments(const std::vector<std::string>& arguments) {
   } else if (command == "exec") {
     call.kind = RuntimeCall::Kind::kExec;
     CGPU_TRY(ParseExec(walker, call));
-  } else if (std::ranges::find(kHarmless, *command) == kHarmless.end()) {
+  } else if (std::ranges::find(kHarmlessCommands, *command) == kHarmlessCommands.end()) {
     call.kind = RuntimeCall::Kind::kRefused;
   }
   return call;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kKind = "nvidia.com/gpu";
 
-Error Wrong(std::string what) {
+Error WrongCdi(std::string what) {
   return Error{Code::kInvalid, 0, "a CDI specification " + std::move(what),
                "make it anew: nvidia-ctk cdi generate"};
 }
@@ -34,7 +34,7 @@ Result<> AddMounts(const YAML::Node& list, DriverFiles& files) {
   for (const YAML::Node& one : list) {
     SpecMount mount{one["hostPath"].as<std::string>(), one["containerPath"].as<std::string>()};
     if (!IsAbsolute(mount.source) || !IsAbsolute(mount.destination)) {
-      return Wrong("has a mount without absolute paths");
+      return WrongCdi("has a mount without absolute paths");
     }
     const auto of_gpus = [](const std::string& path) {
       return IsGpuFile(path) || IsGpuSocket(path);
@@ -73,10 +73,10 @@ void AddHooks(const YAML::Node& list, DriverFiles& files) {
 }
 
 // Reads a specification. Returns nothing where it is of another kind.
-Result<std::optional<DriverFiles>> Read(std::string_view text) {
+Result<std::optional<DriverFiles>> ReadSpecification(std::string_view text) {
   const YAML::Node root = YAML::Load(std::string(text));
   if (!root.IsMap() || !root["cdiVersion"] || !root["kind"]) {
-    return Wrong("has no cdiVersion or no kind");
+    return WrongCdi("has no cdiVersion or no kind");
   }
   if (root["kind"].as<std::string>() != kKind) {
     return std::optional<DriverFiles>();
@@ -90,12 +90,12 @@ Result<std::optional<DriverFiles>> Read(std::string_view text) {
   return std::optional(std::move(files));
 }
 
-Result<std::optional<DriverFiles>> Parse(std::string_view text) {
+Result<std::optional<DriverFiles>> ParseSpecification(std::string_view text) {
   try {
-    return Read(text);
+    return ReadSpecification(text);
   } catch (
       const YAML::Exception& exception) {  // caught here alone: the library reports by exceptions
-    return Wrong(std::string("is not understood: ") + exception.what());
+    return WrongCdi(std::string("is not understood: ") + exception.what());
   }
 }
 
@@ -123,7 +123,7 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder) {
 }  // namespace
 
 Result<DriverFiles> ParseCdi(std::string_view text) {
-  CGPU_ASSIGN_OR_RETURN(auto files, Parse(text));
+  CGPU_ASSIGN_OR_RETURN(auto files, ParseSpecification(text));
   return files.value_or(DriverFiles());
 }
 
@@ -134,7 +134,7 @@ Result<DriverFiles> ReadCdi(const std::vector<std::string>& folders) {
     bool any = false;
     for (const std::string& path : paths) {
       CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile(path));
-      const auto files = Parse(text);
+      const auto files = ParseSpecification(text);
       if (!files.ok() && text.find(kKind) != std::string::npos) {
         Error error = files.error();
         error.what = path + ": " + error.what;

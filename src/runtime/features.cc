@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout{10};
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
-constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxFeaturesDepth = 32;
 constexpr const char* kFlag = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
 constexpr int kMajor = 1;  // first version of crun that has it
 constexpr int kMinor = 6;
 
 bool IsListed(std::string_view features) {
-  if (NestsDeeper(features, kMaxDepth)) {
+  if (NestsDeeper(features, kMaxFeaturesDepth)) {
     return false;
   }
   const auto root = ParseJson(features);

@@ -14,21 +14,19 @@
 namespace cgpu {
 namespace {
 
-using Json = nlohmann::json;
+constexpr std::size_t kMaxObjectDepth = 32;
 
-constexpr std::size_t kMaxDepth = 32;
-
-Error Wrong(std::string what) {
+Error WrongState(std::string what) {
   return Error{Code::kInvalid, 0, std::move(what), "it must be as OCI runtime-spec says"};
 }
 
-Result<Json> ParseObject(const std::string& text, const std::string& what) {
-  if (NestsDeeper(text, kMaxDepth)) {
-    return Wrong(what + " is nested too deep");
+Result<nlohmann::json> ParseObject(const std::string& text, const std::string& what) {
+  if (NestsDeeper(text, kMaxObjectDepth)) {
+    return WrongState(what + " is nested too deep");
   }
-  Json object = ParseJson(text);
+  nlohmann::json object = ParseJson(text);
   if (!object.is_object()) {
-    return Wrong(what + " is no JSON object");
+    return WrongState(what + " is no JSON object");
   }
   return object;
 }
@@ -36,22 +34,22 @@ Result<Json> ParseObject(const std::string& text, const std::string& what) {
 Result<std::string> BundleOf(int state_fd) {
   const auto text = ReadAll(state_fd, "the container's state", kMaxSpec);
   if (!text.ok()) {
-    return text.error().code == Code::kExhausted ? Wrong("the container's state is too large")
+    return text.error().code == Code::kExhausted ? WrongState("the container's state is too large")
                                                  : text.error();
   }
   CGPU_ASSIGN_OR_RETURN(const auto state, ParseObject(*text, "the container's state"));
   std::string bundle = TextAt(state, "bundle");
   if (!bundle.starts_with('/')) {
-    return Wrong("the container's state has no absolute path of a bundle");
+    return WrongState("the container's state has no absolute path of a bundle");
   }
   return bundle;
 }
 
 // Returns whether the container has a mount namespace of its own. A namespace with a path is shared
 // with others.
-bool HasOwnMounts(const Json& config) {
-  const Json& list = At(At(config, "linux"), "namespaces");
-  return std::ranges::any_of(list, [](const Json& one) {
+bool HasOwnMounts(const nlohmann::json& config) {
+  const nlohmann::json& list = At(At(config, "linux"), "namespaces");
+  return std::ranges::any_of(list, [](const nlohmann::json& one) {
     return TextAt(one, "type") == "mount" && TextAt(one, "path").empty();
   });
 }
@@ -66,7 +64,7 @@ Result<std::string> FindRoot(const std::string& bundle) {
   }
   std::string rootfs = TextAt(At(config, "root"), "path");
   if (rootfs.empty()) {
-    return Wrong(path + " names no root file system");
+    return WrongState(path + " names no root file system");
   }
   return rootfs.starts_with('/') ? rootfs : bundle + "/" + rootfs;
 }

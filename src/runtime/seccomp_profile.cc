@@ -13,13 +13,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxDepth = 16;
+constexpr std::size_t kMaxProfileDepth = 16;
 constexpr std::uint32_t kArguments = 6;  // arguments of a system call
 constexpr std::array kComparisons = {"SCMP_CMP_NE",       "SCMP_CMP_LT", "SCMP_CMP_LE",
                                      "SCMP_CMP_EQ",       "SCMP_CMP_GE", "SCMP_CMP_GT",
                                      "SCMP_CMP_MASKED_EQ"};
 
-Error Wrong(std::string what) {
+Error WrongProfile(std::string what) {
   return Error{Code::kInvalid, 0, "the container's seccomp profile " + std::move(what),
                "it must be as linux.seccomp of OCI runtime-spec's config-linux.md"};
 }
@@ -30,7 +30,7 @@ Result<> ReadText(const Json& object, const char* name, std::string* text) {
     return {};
   }
   if (!field.is_string()) {
-    return Wrong(std::string("has a ") + name + " that is no string");
+    return WrongProfile(std::string("has a ") + name + " that is no string");
   }
   *text = field.get<std::string>();
   return {};
@@ -43,7 +43,7 @@ Result<> ReadNumber(const Json& object, const char* name, std::uint64_t most,
     return {};
   }
   if (!field.is_number_unsigned() || field.get<std::uint64_t>() > most) {
-    return Wrong(std::string("has ") + field.dump() + " as " + name);
+    return WrongProfile(std::string("has ") + field.dump() + " as " + name);
   }
   *number = field.get<std::uint64_t>();
   return {};
@@ -65,11 +65,11 @@ Result<> ReadTexts(const Json& object, const char* name, std::vector<std::string
     return {};
   }
   if (!field.is_array()) {
-    return Wrong(std::string("has ") + name + " that are no list");
+    return WrongProfile(std::string("has ") + name + " that are no list");
   }
   for (const Json& one : field) {
     if (!one.is_string()) {
-      return Wrong(std::string("has ") + name + " that are no strings");
+      return WrongProfile(std::string("has ") + name + " that are no strings");
     }
     texts->push_back(one.get<std::string>());
   }
@@ -78,7 +78,7 @@ Result<> ReadTexts(const Json& object, const char* name, std::vector<std::string
 
 Result<SeccompCondition> ReadCondition(const Json& object) {
   if (!object.is_object()) {
-    return Wrong("has a condition that is no object");
+    return WrongProfile("has a condition that is no object");
   }
   constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
   SeccompCondition condition;
@@ -89,25 +89,25 @@ Result<SeccompCondition> ReadCondition(const Json& object) {
   CGPU_TRY(ReadText(object, "op", &condition.op));
   condition.index = static_cast<std::uint32_t>(index);
   if (std::ranges::find(kComparisons, condition.op) == kComparisons.end()) {
-    return Wrong("compares with '" + condition.op + "'");
+    return WrongProfile("compares with '" + condition.op + "'");
   }
   return condition;
 }
 
 Result<SeccompRule> ReadRule(const Json& object) {
   if (!object.is_object()) {
-    return Wrong("has a rule that is no object");
+    return WrongProfile("has a rule that is no object");
   }
   SeccompRule rule;
   CGPU_TRY(ReadTexts(object, "names", &rule.names));
   CGPU_TRY(ReadText(object, "action", &rule.action));
   CGPU_TRY(ReadErrno(object, "errnoRet", &rule.errno_ret));
   if (rule.names.empty() || rule.action.empty()) {
-    return Wrong("has a rule without names or an action");
+    return WrongProfile("has a rule without names or an action");
   }
   const Json& args = At(object, "args");
   if (!args.is_null() && !args.is_array()) {
-    return Wrong("has args that are no list");
+    return WrongProfile("has args that are no list");
   }
   for (const Json& one : args) {
     CGPU_ASSIGN_OR_RETURN(auto condition, ReadCondition(one));
@@ -133,12 +133,12 @@ Json FormatRule(const SeccompRule& rule) {
 }  // namespace
 
 Result<SeccompProfile> ParseSeccompProfile(std::string_view text) {
-  if (text.size() > kMaxSeccompProfile || NestsDeeper(text, kMaxDepth)) {
-    return Wrong("is too large");
+  if (text.size() > kMaxSeccompProfile || NestsDeeper(text, kMaxProfileDepth)) {
+    return WrongProfile("is too large");
   }
   const Json parsed = ParseOrderedJson(text);
   if (!parsed.is_object()) {
-    return Wrong(parsed.is_discarded() ? "is not JSON" : "is no JSON object");
+    return WrongProfile(parsed.is_discarded() ? "is not JSON" : "is no JSON object");
   }
   SeccompProfile profile;
   CGPU_TRY(ReadText(parsed, "defaultAction", &profile.default_action));
@@ -148,11 +148,11 @@ Result<SeccompProfile> ParseSeccompProfile(std::string_view text) {
   CGPU_TRY(ReadText(parsed, "listenerPath", &profile.listener_path));
   CGPU_TRY(ReadText(parsed, "listenerMetadata", &profile.listener_metadata));
   if (profile.default_action.empty()) {
-    return Wrong("has no defaultAction");
+    return WrongProfile("has no defaultAction");
   }
   const Json& rules = At(parsed, "syscalls");
   if (!rules.is_null() && !rules.is_array()) {
-    return Wrong("has syscalls that are no list");
+    return WrongProfile("has syscalls that are no list");
   }
   for (const Json& one : rules) {
     CGPU_ASSIGN_OR_RETURN(auto rule, ReadRule(one));

@@ -5,7 +5,7 @@
 namespace cgpu {
 namespace {
 
-constexpr const char* kText = R"({
+constexpr const char* kProfileText = R"({
   "defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38,
   "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"],
   "flags": ["SECCOMP_FILTER_FLAG_LOG"],
@@ -17,7 +17,7 @@ constexpr const char* kText = R"({
   ]})";
 
 TEST(SeccompProfile, IsReadWhole) {
-  const auto profile = ParseSeccompProfile(kText);
+  const auto profile = ParseSeccompProfile(kProfileText);
   ASSERT_TRUE(profile.ok());
   EXPECT_EQ(profile->default_action, "SCMP_ACT_ERRNO");
   EXPECT_EQ(profile->default_errno_ret, 38U);
@@ -34,7 +34,7 @@ TEST(SeccompProfile, IsReadWhole) {
 }
 
 TEST(SeccompProfile, ComesBackAsItWas) {
-  const auto profile = ParseSeccompProfile(kText);
+  const auto profile = ParseSeccompProfile(kProfileText);
   ASSERT_TRUE(profile.ok());
   const auto again = ParseSeccompProfile(FormatSeccompProfile(*profile));
   ASSERT_TRUE(again.ok());

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxSpecDepth = 32;
 constexpr std::array kCapabilitySets = {"bounding", "effective", "permitted", "inheritable",
                                         "ambient"};
 constexpr std::array kHookStages = {"prestart",       "createRuntime", "createContainer",
@@ -33,7 +33,7 @@ constexpr std::array kReadFields = {
 // Fields whose own fields have names that the container's user chooses.
 constexpr std::array kMaps = {"annotations", "netDevices", "sysctl", "unified", "rdma"};
 
-Error Wrong(std::string what) {
+Error WrongSpec(std::string what) {
   return Error{Code::kInvalid, 0, "the container's configuration " + std::move(what),
                "it must be as OCI runtime-spec's config.md"};
 }
@@ -48,7 +48,7 @@ Result<const Json*> Get(const Json& object, const char* name, Json::value_t kind
     return kind == Json::value_t::array ? &no_list : &no_object;
   }
   if (field.type() != kind) {
-    return Wrong(std::string("has a ") + name + " of another kind");
+    return WrongSpec(std::string("has a ") + name + " of another kind");
   }
   return &field;
 }
@@ -66,7 +66,7 @@ Result<std::vector<std::string>> Texts(const Json& object, const char* name) {
   std::vector<std::string> texts;
   for (const Json& one : *list) {
     if (!one.is_string()) {
-      return Wrong(std::string("has a ") + name + " with something that is no string");
+      return WrongSpec(std::string("has a ") + name + " with something that is no string");
     }
     texts.push_back(one.get<std::string>());
   }
@@ -81,7 +81,7 @@ Result<std::vector<std::string>> TextsOfObjects(const Json& object, const char* 
   for (const Json& one : *list) {
     const Json& text = At(one, key);
     if (!one.is_object() || !(text.is_null() || text.is_string())) {
-      return Wrong(std::string("has ") + name + " that are not as they must be");
+      return WrongSpec(std::string("has ") + name + " that are not as they must be");
     }
     texts.push_back(TextAt(one, key));
   }
@@ -141,7 +141,7 @@ Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
 
 Result<SpecHook> HookFrom(const Json& one) {
   if (!one.is_object() || TextAt(one, "path").empty()) {
-    return Wrong("has a hook that names no program");
+    return WrongSpec("has a hook that names no program");
   }
   CGPU_ASSIGN_OR_RETURN(auto arguments, Texts(one, "args"));
   return SpecHook{TextAt(one, "path"), std::move(arguments)};
@@ -153,7 +153,7 @@ Result<> ReadRest(const Json& root, ContainerSpec* spec) {
   CGPU_ASSIGN_OR_RETURN(const auto annotations, Object(root, "annotations"));
   for (const auto& [name, value] : (annotations)->items()) {
     if (!value.is_string()) {
-      return Wrong("has an annotation that is no string");
+      return WrongSpec("has an annotation that is no string");
     }
     spec->annotations.emplace(name, value.get<std::string>());
   }
@@ -206,15 +206,15 @@ std::optional<std::string> FindMisspelt(const Json& json) {  // NOLINT(misc-no-r
 }
 
 Result<Json> Parse(std::string_view text) {
-  if (text.size() > kMaxSpec || NestsDeeper(text, kMaxDepth)) {
-    return Wrong("is too large");
+  if (text.size() > kMaxSpec || NestsDeeper(text, kMaxSpecDepth)) {
+    return WrongSpec("is too large");
   }
   Json root = ParseOrderedJson(text);
   if (!root.is_object()) {
-    return Wrong(root.is_discarded() ? "is not JSON" : "is no JSON object");
+    return WrongSpec(root.is_discarded() ? "is not JSON" : "is no JSON object");
   }
   if (const auto misspelt = FindMisspelt(root)) {
-    return Wrong("has a field " + *misspelt + ", which not every runtime takes for the same");
+    return WrongSpec("has a field " + *misspelt + ", which not every runtime takes for the same");
   }
   return root;
 }

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
 // A configuration as a container engine writes it, with a GPU that is already in.
-constexpr const char* kText = R"({
+constexpr const char* kSpecText = R"({
   "ociVersion": "1.0.2-dev",
   "process": {
     "user": {"uid": 1000, "gid": 1000},
@@ -62,7 +62,7 @@ SpecChanges Changes() {
 }
 
 TEST(Spec, TellsWhatMattersToASlice) {
-  const auto spec = ParseSpec(kText);
+  const auto spec = ParseSpec(kSpecText);
   ASSERT_TRUE(spec.ok()) << spec.error().what;
   EXPECT_THAT(spec->environment, Contains("CGPU_MEM=3GiB"));
   EXPECT_THAT(spec->capabilities, UnorderedElementsAre("CAP_CHOWN", "CAP_MKNOD"));
@@ -87,7 +87,7 @@ TEST(Spec, MayLackAlmostEverything) {
 }
 
 TEST(Spec, NamesTheCapabilityThatCannotBeHeld) {
-  auto spec = ParseSpec(kText);
+  auto spec = ParseSpec(kSpecText);
   ASSERT_TRUE(spec.ok());
   EXPECT_EQ(CapabilityPastSlices(*spec), std::nullopt);
   spec->capabilities.insert("CAP_SYS_ADMIN");
@@ -142,9 +142,9 @@ TEST(Spec, OtherCapabilitiesCannotBeHeld) {
 }
 
 TEST(Spec, ChangesWhatASliceNeedsAndNothingElse) {
-  const auto changed = ChangeSpec(kText, Changes());
+  const auto changed = ChangeSpec(kSpecText, Changes());
   ASSERT_TRUE(changed.ok()) << changed.error().what;
-  const Json before = Json::parse(kText);
+  const Json before = Json::parse(kSpecText);
   const Json after = Json::parse(*changed);
   for (const char* part : {"ociVersion", "root", "hostname", "annotations"}) {
     EXPECT_EQ(after[part], before[part]) << part;
@@ -203,9 +203,9 @@ TEST(Spec, HooksThatAreThereGoFirst) {
 TEST(Spec, AnotherProfileChangesNothingElse) {
   SeccompProfile profile;
   profile.default_action = "SCMP_ACT_LOG";
-  const auto changed = ChangeSeccomp(kText, profile);
+  const auto changed = ChangeSeccomp(kSpecText, profile);
   ASSERT_TRUE(changed.ok());
-  Json before = Json::parse(kText);
+  Json before = Json::parse(kSpecText);
   Json after = Json::parse(*changed);
   EXPECT_EQ(after["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_LOG");
   before["linux"].erase("seccomp");
@@ -233,7 +233,7 @@ TEST(Spec, TellsWhatOfTheNodeIsMounted) {
 }
 
 TEST(Spec, TakesOutGpusThatAreNotGranted) {
-  const auto changed = ChangeSpec(kText, Changes());
+  const auto changed = ChangeSpec(kSpecText, Changes());
   ASSERT_TRUE(changed.ok());
   const Json after = Json::parse(*changed);
   std::vector<std::string> devices;

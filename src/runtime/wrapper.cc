@@ -43,9 +43,9 @@ constexpr std::array<std::string_view, 4> kAnnotations = {
     "io.kubernetes.cri.sandbox-", "io.kubernetes.cri.container-name", "io.kubernetes.pod.",
     "io.kubernetes.container.name"};
 
-template <std::size_t kCount>
-bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::ranges::any_of(list, [&](std::string_view one) { return text.starts_with(one); });
+bool NamesContainer(std::string_view annotation) {
+  return std::ranges::any_of(kAnnotations,
+                             [&](std::string_view one) { return annotation.starts_with(one); });
 }
 
 std::string_view LastComponent(std::string_view path) {
@@ -171,7 +171,7 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   }
   request.minors.assign(minors.begin(), minors.end());
   for (const auto& [name, value] : spec.annotations) {
-    if (BeginsWithOneOf(name, kAnnotations)) {
+    if (NamesContainer(name)) {
       request.annotations.emplace_back(name, value);
     }
   }

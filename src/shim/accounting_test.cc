@@ -4,11 +4,10 @@
 #include <poll.h>
 
 #include "boundary/quotas.h"
+#include "shim/testing.h"
 
 namespace cgpu::shim {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 ShimConfig OneGpu(std::uint64_t limit) {
   GpuGrant grant;

@@ -7,8 +7,6 @@
 namespace cgpu::shim {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kLimit = 64 * kMiB;
 constexpr char kFirst[] = "GPU-00000000-0000-0000-0000-000000000001";
 constexpr char kSecond[] = "GPU-00000000-0000-0000-0000-000000000002";
 constexpr char kUnknown[] = "GPU-00000000-0000-0000-0000-000000000003";

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxRequest = 4096;
 constexpr int kSoonMs = 100;
 
 // Timeout of a peer that does not read.
-constexpr timeval kTimeout{1, 0};
+constexpr timeval kSendTimeout{1, 0};
 
 // Pause between two reports of refused calls to watchers.
 constexpr time_t kTellSeconds = 1;
@@ -55,7 +55,7 @@ Result<Desk> Desk::Make(Server& server, Housekeeping& housekeeping, UniqueFd adm
 namespace {
 
 // Places of the polled descriptors; the connections follow.
-enum { kHangUps, kAgent, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
+enum { kHangUps, kAgentEvents, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
 
 }  // namespace
 
@@ -63,7 +63,7 @@ enum { kHangUps, kAgent, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
 std::vector<pollfd> Desk::Polled() const {
   std::vector<pollfd> polled(kFirstConnection);
   polled[kHangUps].fd = server_.pool().hang_ups();
-  polled[kAgent].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
+  polled[kAgentEvents].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
   polled[kRefusals].fd = told_ ? -1 : server_.accounting().refusals();
   polled[kPace].fd = pace_.get();
   polled[kRest].fd = housekeeping_.rest_events();
@@ -151,7 +151,7 @@ void Desk::Accept() {
     starved_ = errno != EINTR && errno != ECONNABORTED;
     return;
   }
-  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof(kTimeout));
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof(kSendTimeout));
   if (connections_.size() >= kMaxConnections) {
     connections_.pop_front();
   }

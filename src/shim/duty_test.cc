@@ -9,14 +9,14 @@ namespace {
 constexpr std::uint64_t kBegin = 1'000'000'000;  // a whole period of those below
 constexpr governor::Duty kDuty{20'000, 6'000, 10'000};
 
-DutyCycle Make(const governor::Duty& duty = kDuty) {
+DutyCycle NewCycle(const governor::Duty& duty = kDuty) {
   DutyCycle cycle;
   cycle.Set(duty, kBegin);
   return cycle;
 }
 
 TEST(Duty, SaysWhenItIsTime) {
-  DutyCycle cycle = Make();
+  DutyCycle cycle = NewCycle();
   EXPECT_FALSE(cycle.Update(false, kBegin).on);
   EXPECT_EQ(cycle.State().until_us, kBegin + 10'000);
   EXPECT_TRUE(cycle.Update(false, kBegin + 10'000).on);
@@ -24,11 +24,11 @@ TEST(Duty, SaysWhenItIsTime) {
   EXPECT_TRUE(cycle.Update(true, kBegin + 15'999).on);
   EXPECT_FALSE(cycle.Update(true, kBegin + 16'000).on);
   EXPECT_EQ(cycle.State().until_us, kBegin + 30'000);
-  EXPECT_TRUE(Make({}).Update(true, kBegin).on);
+  EXPECT_TRUE(NewCycle({}).Update(true, kBegin).on);
 }
 
 TEST(Duty, AWindowThatEndedLateIsPaidForByTheNext) {
-  DutyCycle cycle = Make();
+  DutyCycle cycle = NewCycle();
   cycle.Update(false, kBegin + 10'000);
   cycle.Update(true, kBegin + 18'000);  // late by 2 ms
   EXPECT_EQ(cycle.Update(false, kBegin + 30'000).until_us, kBegin + 34'000);
@@ -40,7 +40,7 @@ TEST(Duty, AWindowThatEndedLateIsPaidForByTheNext) {
 }
 
 TEST(Duty, WindowsOfWhichLittleWouldBeLeftAreLeftOut) {
-  DutyCycle cycle = Make();
+  DutyCycle cycle = NewCycle();
   cycle.Update(false, kBegin + 10'000);
   cycle.Update(true, kBegin + 27'000);  // 11 ms too long
   EXPECT_EQ(cycle.State().until_us, kBegin + 50'000);
@@ -52,7 +52,7 @@ TEST(Duty, WindowsOfWhichLittleWouldBeLeftAreLeftOut) {
 }
 
 TEST(Duty, AWindowThatBeganLateIsNotMadeLonger) {
-  DutyCycle cycle = Make();
+  DutyCycle cycle = NewCycle();
   EXPECT_EQ(cycle.Update(false, kBegin + 13'000).until_us, kBegin + 16'000);
   cycle.Update(true, kBegin + 16'000);
   EXPECT_EQ(cycle.Update(false, kBegin + 30'000).until_us, kBegin + 36'000);
@@ -62,7 +62,7 @@ TEST(Duty, AWindowThatBeganLateIsNotMadeLonger) {
 }
 
 TEST(Duty, AMachineThatStoodStillDoesNotCostMuch) {
-  DutyCycle cycle = Make();
+  DutyCycle cycle = NewCycle();
   cycle.Update(false, kBegin + 10'000);
   std::uint64_t now = kBegin + 60'000'000;
   cycle.Update(true, now);
@@ -74,7 +74,7 @@ TEST(Duty, AMachineThatStoodStillDoesNotCostMuch) {
 }
 
 TEST(Duty, WhatIsOwedIsForgottenWithTheDuty) {
-  DutyCycle cycle = Make();
+  DutyCycle cycle = NewCycle();
   cycle.Update(false, kBegin + 10'000);
   cycle.Update(true, kBegin + 18'000);
   cycle.Set(kDuty, kBegin + 20'000);
@@ -93,7 +93,7 @@ RC_GTEST_PROP(Duty, LatenessGivesNoMore, ()) {
   const std::uint32_t phase = *rc::gen::inRange<std::uint32_t>(0, period - on + 1);
   // At most as late as the largest debt.
   const std::uint64_t most_late = 200'000ULL * on / period;
-  DutyCycle cycle = Make({period, on, phase});
+  DutyCycle cycle = NewCycle({period, on, phase});
   std::uint64_t now = kBegin;
   std::uint64_t had = 0;
   bool ran = false;

@@ -12,8 +12,8 @@ namespace {
 
 // A container with two listeners, whose one process is a child of the test. The child's program is
 // the test's, which an image could have.
-struct World : CallHandler {
-  explicit World(bool prove) {
+struct ProofWorld : CallHandler {
+  explicit ProofWorld(bool prove) {
     config.id = "0123456789ab";
     config.prove = prove;
     proof = std::make_unique<FilterProof>(config, proc.get(), accounting, pool, processes);
@@ -65,20 +65,20 @@ struct World : CallHandler {
 };
 
 // Threads of a pool run for as long as its process.
-World& NewWorld(bool prove) {
-  static auto& all = *new std::vector<std::unique_ptr<World>>();
-  return *all.emplace_back(std::make_unique<World>(prove));
+ProofWorld& NewProofWorld(bool prove) {
+  static auto& all = *new std::vector<std::unique_ptr<ProofWorld>>();
+  return *all.emplace_back(std::make_unique<ProofWorld>(prove));
 }
 
 TEST(FilterProofTest, WhereNoProofIsDueNobodyIsEnded) {
-  World& world = NewWorld(false);
+  ProofWorld& world = NewProofWorld(false);
   world.NameChild();
   EXPECT_FALSE(world.proof->Look());
   EXPECT_EQ(world.EndChild(), SIGTERM);
 }
 
 TEST(FilterProofTest, AProgramOfTheImageWithoutProofIsTheContainersEnd) {
-  World& world = NewWorld(true);
+  ProofWorld& world = NewProofWorld(true);
   EXPECT_TRUE(world.proof->Look()) << "nobody has said yet whose listener it is";
   EXPECT_TRUE(world.accounting.Refused().empty());
   world.NameChild();
@@ -89,7 +89,7 @@ TEST(FilterProofTest, AProgramOfTheImageWithoutProofIsTheContainersEnd) {
 }
 
 TEST(FilterProofTest, OnlyTheFirstListenersProofCounts) {
-  World& world = NewWorld(true);
+  ProofWorld& world = NewProofWorld(true);
   EXPECT_TRUE(world.Proves(world.second));
   EXPECT_TRUE(world.Unproved());
   EXPECT_TRUE(world.proof->Look());
@@ -102,7 +102,7 @@ TEST(FilterProofTest, OnlyTheFirstListenersProofCounts) {
 }
 
 TEST(FilterProofTest, ASuccessorGoesOnWaiting) {
-  World& world = NewWorld(false);
+  ProofWorld& world = NewProofWorld(false);
   ServerState state;
   state.unproved = true;
   world.proof->Load(state);

@@ -10,7 +10,7 @@ namespace cgpu::shim {
 namespace {
 
 // Outermost records, each with fields alone. Those that come several times are items of a list.
-enum Tag : StateTag {
+enum HandoverTag : StateTag {
   kHead = 1,
   kConfig = 2,
   kAllowed = 3,

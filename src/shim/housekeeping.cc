@@ -13,6 +13,8 @@
 #include <system_error>
 #include <thread>
 
+#include "shim/scheduler.h"
+
 namespace cgpu::shim {
 namespace {
 
@@ -20,12 +22,6 @@ constexpr std::uint64_t kUsPerMs = 1'000;
 // How often to see whether the file of a client was closed: nobody reports the close of a file that
 // the shim keeps open.
 constexpr int kUnreportedMs = 1'000;
-
-std::uint64_t NowUs() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-}
 
 UniqueFd MakeEvent() {
   return UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

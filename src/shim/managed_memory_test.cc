@@ -16,8 +16,6 @@ namespace {
 using boundary::ManagedTracker;
 using boundary::MmapKind;
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kLimit = 64 * kMiB;
 constexpr std::uint64_t kStart = std::uint64_t{1} << 40;  // nothing of the test's lies there
 
 // A thread that runs all the time: nobody can tell from outside that it is in no mmap.

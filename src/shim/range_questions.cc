@@ -15,7 +15,7 @@ constexpr std::uint64_t kPage = 4096;
 // Most questions in one settlement; the rest waits for the next.
 constexpr std::size_t kMostQuestions = 4096;
 // Timeout for a call that makes ranges. If it is in the driver for longer, the doubts stay.
-constexpr std::chrono::milliseconds kTimeout{50};
+constexpr std::chrono::milliseconds kDriverTimeout{50};
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void RangeQuestions::SettleDoubts() {
     }
   }
   CleanUpMappings();
-  const std::unique_lock alone(mutex_, kTimeout);
+  const std::unique_lock alone(mutex_, kDriverTimeout);
   if (!alone.owns_lock()) {
     return;
   }

@@ -9,7 +9,7 @@ namespace cgpu::shim {
 namespace {
 
 // Fields or records of each record, in their order.
-enum Tag : StateTag {
+enum ReplayTag : StateTag {
   kRecord = 1,  // a thread's in the order of its calls: kKey, kInput, kOutput
   kKey = 2,     // process, thread, instruction pointer, three arguments, error, answered
   kInput = 3,   // of each block of memory in turn: its bytes

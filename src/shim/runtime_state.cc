@@ -3,8 +3,8 @@
 namespace cgpu::shim {
 namespace {
 
-constexpr std::string_view kKey = "pid";
-constexpr std::size_t kOtherKey = kKey.size() + 1;
+constexpr std::string_view kPidKey = "pid";
+constexpr std::size_t kOtherKey = kPidKey.size() + 1;
 constexpr std::uint32_t kNoAscii = 0x80;  // any character that no key of ours has
 
 bool IsSpace(char c) {
@@ -46,7 +46,7 @@ void RuntimeState::Spell(std::uint32_t character) {
     return;
   }
   const bool fits =
-      spelled_ < kKey.size() && character == static_cast<std::uint32_t>(kKey[spelled_]);
+      spelled_ < kPidKey.size() && character == static_cast<std::uint32_t>(kPidKey[spelled_]);
   spelled_ = fits ? spelled_ + 1 : kOtherKey;
 }
 
@@ -130,7 +130,7 @@ void RuntimeState::ReadValue(char c) {
 }
 
 void RuntimeState::EndMember() {
-  if (after_colon_ && spelled_ == kKey.size()) {
+  if (after_colon_ && spelled_ == kPidKey.size()) {
     const bool number = number_ == Number::kDigits || number_ == Number::kEnded;
     process_.reset();
     if (number && value_ != 0) {

@@ -25,19 +25,19 @@ constexpr std::uint64_t kTakenOffUs = 2'000;
 constexpr std::uint64_t kAtOnce = 64;
 constexpr std::uint64_t kApartUs = 100'000;
 
-// libstdc++'s steady clock is CLOCK_MONOTONIC, which is the same in all processes.
-std::uint64_t NowUs() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-}
-
 // Returns whether `object` is the channel or its group.
 bool IsOf(const ledger::ChannelInfo& channel, std::uint64_t object) {
   return channel.id == object || channel.group == object;
 }
 
 }  // namespace
+
+// libstdc++'s steady clock is CLOCK_MONOTONIC, which is the same in all processes.
+std::uint64_t NowUs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
 
 Scheduler::Scheduler(std::size_t gpus, GpuControls* controls, ListChannels list)
     : controls_(controls), list_(std::move(list)), gpus_(gpus) {}

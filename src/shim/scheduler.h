@@ -41,6 +41,9 @@
 
 namespace cgpu::shim {
 
+// Returns the time, in microseconds of CLOCK_MONOTONIC.
+[[nodiscard]] std::uint64_t NowUs();
+
 // Requests to a GPU, made through the shim's own client. Any thread may call them.
 class GpuControls {
  public:

@@ -12,7 +12,6 @@
 namespace cgpu::shim {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{20};
 constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
 
 // Memory of a tenant, with whole pages around what it holds: the shim reads pages.
@@ -33,8 +32,8 @@ class Arena {
 };
 
 // Servers of one container, one after the other, with the driver that all of them ask.
-struct World {
-  explicit World(bool killable = true) {
+struct ServerWorld {
+  explicit ServerWorld(bool killable = true) {
     config.id = "0123456789ab";
     config.driver = "550.163.01";
     config.files = {ControlFile()};
@@ -127,9 +126,9 @@ struct World {
 };
 
 // Threads of a server run for as long as its process.
-World& NewWorld(bool killable = true) {
-  static auto& all = *new std::vector<std::unique_ptr<World>>();
-  return *all.emplace_back(std::make_unique<World>(killable));
+ServerWorld& NewServerWorld(bool killable = true) {
+  static auto& all = *new std::vector<std::unique_ptr<ServerWorld>>();
+  return *all.emplace_back(std::make_unique<ServerWorld>(killable));
 }
 
 rm::NVOS00_PARAMETERS& FreeOf(Arena& arena, std::uint32_t client) {
@@ -139,7 +138,7 @@ rm::NVOS00_PARAMETERS& FreeOf(Arena& arena, std::uint32_t client) {
 }
 
 TEST(ServerTest, ACallReachesTheDriverAndItsAnswerTheCaller) {
-  World& world = NewWorld();
+  ServerWorld& world = NewServerWorld();
   const std::uint32_t client = world.MakeClient();
   EXPECT_EQ(world.Held(), std::set<std::uint32_t>{client});
   EXPECT_TRUE(world.server->reconciler().Holding());
@@ -153,7 +152,7 @@ TEST(ServerTest, ACallReachesTheDriverAndItsAnswerTheCaller) {
 
 // The server knows afterwards what the driver has, and serves the next caller.
 TEST(ServerTest, ACallerMayDieBetweenAnyTwoSteps) {
-  World& world = NewWorld();
+  ServerWorld& world = NewServerWorld();
   (void)world.MakeClient();
   world.fate.DieBefore(0);
   (void)world.MakeClient();
@@ -183,7 +182,7 @@ TEST(ServerTest, ACallerMayDieBetweenAnyTwoSteps) {
 }
 
 TEST(ServerTest, ACallThatIsOverBeforeItIsLookedAtIsNotExecuted) {
-  World& world = NewWorld();
+  ServerWorld& world = NewServerWorld();
   const int before = world.driver.allocs();
   Arena arena;
   auto& root = arena.As<rm::NVOS21_PARAMETERS>();
@@ -198,7 +197,7 @@ TEST(ServerTest, ACallThatIsOverBeforeItIsLookedAtIsNotExecuted) {
 TEST(ServerTest, AParkedCallWhoseCallerIsGoneIsDropped) {
   for (const bool gone : {false, true}) {
     SCOPED_TRACE(gone);
-    World& world = NewWorld();
+    ServerWorld& world = NewServerWorld();
     const std::uint32_t client = world.MakeClient();
     Arena first;
     Arena second;
@@ -226,7 +225,7 @@ TEST(ServerTest, AParkedCallWhoseCallerIsGoneIsDropped) {
 TEST(ServerTest, ACallWhoseCallerHasGoneWhileItWaitedIsNotExecuted) {
   for (const bool gone : {false, true}) {
     SCOPED_TRACE(gone);
-    World& world = NewWorld();
+    ServerWorld& world = NewServerWorld();
     Arena first;
     Arena second;
     auto& one = first.As<rm::NVOS21_PARAMETERS>();
@@ -251,7 +250,7 @@ TEST(ServerTest, ACallWhoseCallerHasGoneWhileItWaitedIsNotExecuted) {
 
 // Without killable waits a signal ends a call that has had its effect, and the kernel repeats it.
 TEST(ServerTest, ARepeatedCallIsNotExecutedAgain) {
-  World& world = NewWorld(false);
+  ServerWorld& world = NewServerWorld(false);
   Arena arena;
   auto& root = arena.As<rm::NVOS21_PARAMETERS>();
   root.hClass = rm::NV01_ROOT_CLIENT;
@@ -274,7 +273,7 @@ TEST(ServerTest, ARepeatedCallIsNotExecutedAgain) {
 }
 
 TEST(ServerTest, ASuccessorKnowsWhatWasHeld) {
-  World& world = NewWorld();
+  ServerWorld& world = NewServerWorld();
   const std::uint32_t client = world.MakeClient();
   world.HandOver();
   EXPECT_EQ(world.server->accounting().Counts().clients, 1U);
@@ -286,7 +285,7 @@ TEST(ServerTest, ASuccessorKnowsWhatWasHeld) {
 }
 
 // Returns the state as it is handed over, without the listeners: a successor attaches them last.
-std::string TextOf(const World& world, ServerState state) {
+std::string TextOf(const ServerWorld& world, ServerState state) {
   Handover handover;
   handover.config = world.config;
   handover.server = std::move(state);
@@ -295,7 +294,7 @@ std::string TextOf(const World& world, ServerState state) {
 }
 
 TEST(ServerTest, ASuccessorOfAnEmptyServerHasItsState) {
-  World& world = NewWorld();
+  ServerWorld& world = NewServerWorld();
   const ServerState state = world.Stop();
   EXPECT_EQ(state.exports.size() + state.uvm_files.size() + state.witnesses.size(), 0U);
   world.Replace(state);
@@ -304,7 +303,7 @@ TEST(ServerTest, ASuccessorOfAnEmptyServerHasItsState) {
 }
 
 TEST(ServerTest, ASuccessorOfAFullServerHasItsState) {
-  World& world = NewWorld(false);
+  ServerWorld& world = NewServerWorld(false);
   (void)world.MakeClient();
   (void)world.MakeClient();
   world.server->accounting().CountRefused(boundary::Reason::kQuota, "a call");
@@ -327,7 +326,7 @@ TEST(ServerTest, ASuccessorOfAFullServerHasItsState) {
 }
 
 TEST(ServerTest, ACallThatItsPredecessorExecutedIsNotExecutedByASuccessor) {
-  World& world = NewWorld(false);
+  ServerWorld& world = NewServerWorld(false);
   Arena arena;
   auto& root = arena.As<rm::NVOS21_PARAMETERS>();
   root.hClass = rm::NV01_ROOT_CLIENT;

@@ -12,7 +12,7 @@ namespace cgpu::shim {
 namespace {
 
 // Timeout for room among the files to close, with a worker's thread.
-constexpr std::chrono::milliseconds kTimeout{1'000};
+constexpr std::chrono::milliseconds kCloseTimeout{1'000};
 
 boundary::FileKind KindOf(NodeFile::Kind kind) {
   switch (kind) {
@@ -43,7 +43,7 @@ std::optional<boundary::File> TenantFiles::Recognise(const os::FileIdentity& ide
 }
 
 void TenantFiles::Discard(UniqueFd file) {
-  if (file.valid() && !reaper_->Add(file, kTimeout)) {
+  if (file.valid() && !reaper_->Add(file, kCloseTimeout)) {
     processes_.Condemn(
         "more files whose close does not return than any program has: the container is ended");
     (void)file.release();  // its close is what cannot be waited for

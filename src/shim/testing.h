@@ -14,6 +14,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -37,6 +38,10 @@
 #include "shim/server.h"
 
 namespace cgpu::shim {
+
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kLimit = 64 * kMiB;
+inline constexpr std::chrono::seconds kTimeout{20};
 
 // Counts the steps of a call, and ends its caller before one of them.
 class Fate {

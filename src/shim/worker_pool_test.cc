@@ -14,8 +14,6 @@
 namespace cgpu::shim {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{20};
-
 // Keeps each call until Release().
 class Keeper final : public CallHandler {
  public:
@@ -64,7 +62,7 @@ class Keeper final : public CallHandler {
 };
 
 // Threads of a pool run for as long as its process.
-struct World {
+struct PoolWorld {
   FakeChannel* Serve() {
     auto own = std::make_unique<FakeChannel>(fate);
     auto* const channel = own.get();
@@ -84,13 +82,13 @@ struct World {
   std::uint64_t last_id = 0;
 };
 
-World& NewWorld() {
-  static auto& all = *new std::vector<std::unique_ptr<World>>();
-  return *all.emplace_back(std::make_unique<World>());
+PoolWorld& NewPoolWorld() {
+  static auto& all = *new std::vector<std::unique_ptr<PoolWorld>>();
+  return *all.emplace_back(std::make_unique<PoolWorld>());
 }
 
 TEST(WorkerPoolTest, AFullPoolTakesNoMoreAndGoesOnWhenThereIsRoom) {
-  World& world = NewWorld();
+  PoolWorld& world = NewPoolWorld();
   FakeChannel& one = *world.Serve();
   std::uint64_t last = 0;
   constexpr int kMost = WorkerPool::kMaxWorkers;
@@ -114,7 +112,7 @@ TEST(WorkerPoolTest, AFullPoolTakesNoMoreAndGoesOnWhenThereIsRoom) {
 }
 
 TEST(WorkerPoolTest, AQuietPoolTakesNothingUntilItGoesOn) {
-  World& world = NewWorld();
+  PoolWorld& world = NewPoolWorld();
   world.keeper.Release();
   FakeChannel& channel = *world.Serve();
   EXPECT_TRUE(channel.Await(world.Push(channel)).answered);
@@ -126,7 +124,7 @@ TEST(WorkerPoolTest, AQuietPoolTakesNothingUntilItGoesOn) {
 }
 
 TEST(WorkerPoolTest, ACallThatHasWaitedRunsOnAnotherThread) {
-  World& world = NewWorld();
+  PoolWorld& world = NewPoolWorld();
   world.keeper.Release();
   (void)world.Serve();
   for (std::size_t i = 1; i <= 10; ++i) {
@@ -138,7 +136,7 @@ TEST(WorkerPoolTest, ACallThatHasWaitedRunsOnAnotherThread) {
 }
 
 TEST(WorkerPoolTest, TheFirstSourceIsTheOneThatCameFirst) {
-  World& world = NewWorld();
+  PoolWorld& world = NewPoolWorld();
   world.keeper.Release();
   EXPECT_FALSE(world.pool.WhatIsServed().ever);
   EXPECT_EQ(world.pool.FirstProcess(), std::nullopt);

@@ -138,7 +138,7 @@ Decision DecideReadings(Container& container, Call& call, Decision decision,
 
 using Effect = ControlEffect;
 
-constexpr auto kHandlers = std::to_array<ControlHandler>({
+constexpr auto kControlHandlers = std::to_array<ControlHandler>({
     {.effect = Effect::kPass, .decide = DecidePassed},
     {.effect = Effect::kView, .decide = DecideView, .account = AccountView},
     {.effect = Effect::kSwallow, .decide = DecideSwallow},
@@ -188,17 +188,17 @@ constexpr auto kHandlers = std::to_array<ControlHandler>({
 });
 
 constexpr bool kEffectsInOrder = [] {
-  for (std::size_t i = 0; i < kHandlers.size(); ++i) {
-    if (kHandlers[i].effect != static_cast<Effect>(i)) {
+  for (std::size_t i = 0; i < kControlHandlers.size(); ++i) {
+    if (kControlHandlers[i].effect != static_cast<Effect>(i)) {
       return false;
     }
   }
-  return kHandlers.size() == static_cast<std::size_t>(Effect::kRefuse) + 1;
+  return kControlHandlers.size() == static_cast<std::size_t>(Effect::kRefuse) + 1;
 }();
 static_assert(kEffectsInOrder);
 
 const ControlHandler& HandlerOf(ControlEffect effect) {
-  return kHandlers[static_cast<std::size_t>(effect)];
+  return kControlHandlers[static_cast<std::size_t>(effect)];
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr auto kHandlers = std::to_array<Handler>({
+constexpr auto kCallHandlers = std::to_array<Handler>({
     {.nr = rm::NV_ESC_RM_ALLOC_MEMORY,
      .kind = CallKind::kAlloc,
      .decode = DecodeAllocMemory,
@@ -134,14 +134,14 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {.nr = rm::NV_ESC_WAIT_OPEN_COMPLETE, .accepts = AcceptsWaitOpen, .for_client = false},
 });
 
-constexpr bool kHandlersAscend = std::ranges::is_sorted(kHandlers, {}, &Handler::nr);
-static_assert(kHandlersAscend);
+constexpr bool kCallHandlersAscend = std::ranges::is_sorted(kCallHandlers, {}, &Handler::nr);
+static_assert(kCallHandlersAscend);
 
 }  // namespace
 
 const Handler* FindHandler(std::uint32_t nr) {
-  const auto* found = std::ranges::lower_bound(kHandlers, nr, {}, &Handler::nr);
-  return found != kHandlers.end() && found->nr == nr ? found : nullptr;
+  const auto* found = std::ranges::lower_bound(kCallHandlers, nr, {}, &Handler::nr);
+  return found != kCallHandlers.end() && found->nr == nr ? found : nullptr;
 }
 
 std::uint32_t NoSuchClient(const Call& call) {

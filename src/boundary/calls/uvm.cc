@@ -31,7 +31,7 @@ constexpr rm::NvProcessorUuid NV_PROCESSOR_UUID_CPU_DEFAULT = {{0xa6, 0x5e, 0x0f
                                                                 0x7b, 0xa2, 0x50, 0x47, 0x41, 0x2c,
                                                                 0x14, 0x2a, 0x77, 0x73}};
 
-enum class Effect {
+enum class UvmEffect {
   kPass,
   kInitialize,
   kAlways,  // answered with our own status
@@ -53,7 +53,7 @@ enum class Effect {
 
 struct Rule {
   std::uint32_t request;
-  Effect effect;
+  UvmEffect effect;
   // Offsets of uuids: each must be a granted GPU's or the processor's.
   std::size_t uuid = kNone;
   std::size_t second_uuid = kNone;
@@ -67,45 +67,45 @@ constexpr std::size_t kAfterRange = sizeof(rm::UVM_RANGE_HEAD);
 // devices), 79 (CLEAR_ALL_ACCESS_COUNTERS clears those of all that use the GPU:
 // uvm_gpu_access_counters.c).
 constexpr auto kRules = std::to_array<Rule>({
-    {rm::UVM_CREATE_RANGE_GROUP, Effect::kCreateGroup},
-    {rm::UVM_DESTROY_RANGE_GROUP, Effect::kDestroyGroup},
-    {rm::UVM_REGISTER_GPU_VASPACE, Effect::kRegisterVaSpace, 0},
-    {rm::UVM_UNREGISTER_GPU_VASPACE, Effect::kUnregisterVaSpace, 0},
-    {rm::UVM_REGISTER_CHANNEL, Effect::kRegisterChannel, 0},
-    {rm::UVM_UNREGISTER_CHANNEL, Effect::kUnregisterChannel},
-    {rm::UVM_ENABLE_PEER_ACCESS, Effect::kPass, 0, sizeof(rm::NvProcessorUuid)},
-    {rm::UVM_DISABLE_PEER_ACCESS, Effect::kPass, 0, sizeof(rm::NvProcessorUuid)},
-    {31, Effect::kPass},
-    {rm::UVM_MAP_EXTERNAL_ALLOCATION, Effect::kMapExternal},
-    {rm::UVM_FREE, Effect::kFree},
-    {rm::UVM_REGISTER_GPU, Effect::kRegisterGpu, 0},
-    {rm::UVM_UNREGISTER_GPU, Effect::kUnregisterGpu, 0},
-    {rm::UVM_PAGEABLE_MEM_ACCESS, Effect::kPass},
-    {40, Effect::kPass},
-    {41, Effect::kPass},
-    {rm::UVM_SET_PREFERRED_LOCATION, Effect::kPass, kAfterRange},
-    {43, Effect::kPass},
-    {44, Effect::kPass},
-    {45, Effect::kPass},
-    {rm::UVM_SET_ACCESSED_BY, Effect::kPass, kAfterRange},
-    {rm::UVM_UNSET_ACCESSED_BY, Effect::kPass, kAfterRange},
-    {rm::UVM_MIGRATE, Effect::kPass, kAfterRange},
-    {rm::UVM_MIGRATE_RANGE_GROUP, Effect::kPass,
+    {rm::UVM_CREATE_RANGE_GROUP, UvmEffect::kCreateGroup},
+    {rm::UVM_DESTROY_RANGE_GROUP, UvmEffect::kDestroyGroup},
+    {rm::UVM_REGISTER_GPU_VASPACE, UvmEffect::kRegisterVaSpace, 0},
+    {rm::UVM_UNREGISTER_GPU_VASPACE, UvmEffect::kUnregisterVaSpace, 0},
+    {rm::UVM_REGISTER_CHANNEL, UvmEffect::kRegisterChannel, 0},
+    {rm::UVM_UNREGISTER_CHANNEL, UvmEffect::kUnregisterChannel},
+    {rm::UVM_ENABLE_PEER_ACCESS, UvmEffect::kPass, 0, sizeof(rm::NvProcessorUuid)},
+    {rm::UVM_DISABLE_PEER_ACCESS, UvmEffect::kPass, 0, sizeof(rm::NvProcessorUuid)},
+    {31, UvmEffect::kPass},
+    {rm::UVM_MAP_EXTERNAL_ALLOCATION, UvmEffect::kMapExternal},
+    {rm::UVM_FREE, UvmEffect::kFree},
+    {rm::UVM_REGISTER_GPU, UvmEffect::kRegisterGpu, 0},
+    {rm::UVM_UNREGISTER_GPU, UvmEffect::kUnregisterGpu, 0},
+    {rm::UVM_PAGEABLE_MEM_ACCESS, UvmEffect::kPass},
+    {40, UvmEffect::kPass},
+    {41, UvmEffect::kPass},
+    {rm::UVM_SET_PREFERRED_LOCATION, UvmEffect::kPass, kAfterRange},
+    {43, UvmEffect::kPass},
+    {44, UvmEffect::kPass},
+    {45, UvmEffect::kPass},
+    {rm::UVM_SET_ACCESSED_BY, UvmEffect::kPass, kAfterRange},
+    {rm::UVM_UNSET_ACCESSED_BY, UvmEffect::kPass, kAfterRange},
+    {rm::UVM_MIGRATE, UvmEffect::kPass, kAfterRange},
+    {rm::UVM_MIGRATE_RANGE_GROUP, UvmEffect::kPass,
      offsetof(rm::UVM_MIGRATE_RANGE_GROUP_PARAMS, destinationUuid)},
-    {54, Effect::kPass, 0},  // system-wide atomics
-    {55, Effect::kPass, 0},
-    {rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION, Effect::kMapTables, kAfterRange},
-    {rm::UVM_UNMAP_EXTERNAL, Effect::kUnmap, kAfterRange},
-    {rm::UVM_ALLOC_SEMAPHORE_POOL, Effect::kSemaphorePool},
-    {rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, Effect::kPass},
-    {rm::UVM_PAGEABLE_MEM_ACCESS_ON_GPU, Effect::kPass, 0},
-    {rm::UVM_VALIDATE_VA_RANGE, Effect::kPass},
-    {rm::UVM_CREATE_EXTERNAL_RANGE, Effect::kCreateRange},
-    {rm::UVM_MAP_EXTERNAL_SPARSE, Effect::kMapTables, kAfterRange},
-    {rm::UVM_MM_INITIALIZE, Effect::kAlways},
-    {80, Effect::kPass},  // DISCARD
-    {rm::UVM_INITIALIZE, Effect::kInitialize},
-    {rm::UVM_DEINITIALIZE, Effect::kAlways},
+    {54, UvmEffect::kPass, 0},  // system-wide atomics
+    {55, UvmEffect::kPass, 0},
+    {rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION, UvmEffect::kMapTables, kAfterRange},
+    {rm::UVM_UNMAP_EXTERNAL, UvmEffect::kUnmap, kAfterRange},
+    {rm::UVM_ALLOC_SEMAPHORE_POOL, UvmEffect::kSemaphorePool},
+    {rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, UvmEffect::kPass},
+    {rm::UVM_PAGEABLE_MEM_ACCESS_ON_GPU, UvmEffect::kPass, 0},
+    {rm::UVM_VALIDATE_VA_RANGE, UvmEffect::kPass},
+    {rm::UVM_CREATE_EXTERNAL_RANGE, UvmEffect::kCreateRange},
+    {rm::UVM_MAP_EXTERNAL_SPARSE, UvmEffect::kMapTables, kAfterRange},
+    {rm::UVM_MM_INITIALIZE, UvmEffect::kAlways},
+    {80, UvmEffect::kPass},  // DISCARD
+    {rm::UVM_INITIALIZE, UvmEffect::kInitialize},
+    {rm::UVM_DEINITIALIZE, UvmEffect::kAlways},
 });
 
 const Rule* FindRule(std::uint32_t request) {
@@ -300,9 +300,9 @@ Decision DecideSemaphorePool(Container& container, Call& call, Decision decision
 
 Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmSpace& space) {
   switch (FindRule(call.uvm_request)->effect) {
-    case Effect::kRegisterGpu:
+    case UvmEffect::kRegisterGpu:
       return DecideRegisterGpu(container, call, std::move(decision));
-    case Effect::kRegisterVaSpace:
+    case UvmEffect::kRegisterVaSpace:
       if (!OwnsNamedClient(container, call, decision)) {
         return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
       }
@@ -310,21 +310,21 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
       return decision.gpu
                  ? ReserveTables(container, call, std::move(decision), space)
                  : AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
-    case Effect::kRegisterChannel:
+    case UvmEffect::kRegisterChannel:
       return DecideRegisterChannel(container, call, std::move(decision), space);
-    case Effect::kCreateRange:
+    case UvmEffect::kCreateRange:
       if (space.ranges() >= kMaxRanges) {
         return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
       }
       return decision;
-    case Effect::kCreateGroup:
+    case UvmEffect::kCreateGroup:
       if (RangeGroups(container) >= kMaxRangeGroups) {
         return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
       }
       return decision;
-    case Effect::kMapExternal:
+    case UvmEffect::kMapExternal:
       return DecideMapExternal(container, call, std::move(decision), space);
-    case Effect::kMapTables: {
+    case UvmEffect::kMapTables: {
       const auto range = RangeOf(call);
       const auto gpu = container.GpuOfUuid(Load<rm::NvProcessorUuid>(call.image, kAfterRange));
       if (!range || !gpu) {
@@ -334,7 +334,7 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
       decision.uvm_range = *range;
       return ReserveTables(container, call, std::move(decision), space);
     }
-    case Effect::kSemaphorePool:
+    case UvmEffect::kSemaphorePool:
       return DecideSemaphorePool(container, call, std::move(decision), space);
     default:
       return decision;
@@ -342,14 +342,14 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
 }
 
 // Returns true for requests that make or free a range.
-bool ChangesRanges(Effect effect, std::uint32_t request) {
+bool ChangesRanges(UvmEffect effect, std::uint32_t request) {
   switch (effect) {
-    case Effect::kRegisterChannel:
-    case Effect::kCreateRange:
-    case Effect::kSemaphorePool:
-    case Effect::kFree:
+    case UvmEffect::kRegisterChannel:
+    case UvmEffect::kCreateRange:
+    case UvmEffect::kSemaphorePool:
+    case UvmEffect::kFree:
       return true;
-    case Effect::kMapTables:
+    case UvmEffect::kMapTables:
       return request == rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION;
     default:
       return false;
@@ -381,25 +381,25 @@ void AccountRange(const Call& call, const Decision& decision, std::optional<ledg
     head = Load<rm::UVM_RANGE_HEAD>(call.image);
   }
   switch (FindRule(call.uvm_request)->effect) {
-    case Effect::kCreateRange:
+    case UvmEffect::kCreateRange:
       space.AddRange(head.base, head.length);
       break;
-    case Effect::kMapTables:
+    case UvmEffect::kMapTables:
       if (call.uvm_request == rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION) {
         space.AddRange(head.base, head.length);
       }
       AddPieces(decision, 0, space);
       break;
-    case Effect::kSemaphorePool:
+    case UvmEffect::kSemaphorePool:
       space.AddRange(head.base, head.length);
       AddPieces(decision, 0, space);
       break;
-    case Effect::kUnmap:
+    case UvmEffect::kUnmap:
       if (gpu) {
         space.UnmapPieces(*gpu, head.base, head.base + head.length);
       }
       break;
-    case Effect::kFree:
+    case UvmEffect::kFree:
       space.RemoveRange(head.base);
       break;
     default:
@@ -410,36 +410,36 @@ void AccountRange(const Call& call, const Decision& decision, std::optional<ledg
 void AccountInSpace(Container& container, const Call& call, Decision& decision,
                     std::optional<ledger::Gpu> gpu, UvmSpace& space) {
   switch (FindRule(call.uvm_request)->effect) {
-    case Effect::kRegisterGpu:
+    case UvmEffect::kRegisterGpu:
       space.AddGpu(*gpu);
       break;
-    case Effect::kUnregisterGpu:
+    case UvmEffect::kUnregisterGpu:
       if (gpu) {
         space.RemoveGpu(*gpu);
       }
       break;
-    case Effect::kRegisterVaSpace:
+    case UvmEffect::kRegisterVaSpace:
       space.AddVaSpace(*gpu);
       break;
-    case Effect::kUnregisterVaSpace:
+    case UvmEffect::kUnregisterVaSpace:
       if (gpu) {
         space.RemoveVaSpace(*gpu);
       }
       break;
-    case Effect::kRegisterChannel:
+    case UvmEffect::kRegisterChannel:
       space.AddChannel({call.client, call.object}, *gpu, decision.uvm_range.start,
                        decision.uvm_range.end, ExportHold(container, call, decision, space));
       break;
-    case Effect::kMapExternal:
+    case UvmEffect::kMapExternal:
       AddPieces(decision, ExportHold(container, call, decision, space), space);
       break;
-    case Effect::kUnregisterChannel:
+    case UvmEffect::kUnregisterChannel:
       space.RemoveChannel({call.client, call.object});
       break;
-    case Effect::kCreateGroup:
+    case UvmEffect::kCreateGroup:
       space.AddGroup();
       break;
-    case Effect::kDestroyGroup:
+    case UvmEffect::kDestroyGroup:
       space.RemoveGroup();
       break;
     default:
@@ -452,7 +452,7 @@ void AccountInSpace(Container& container, const Call& call, Decision& decision,
 
 std::string_view UvmEffectName(std::uint32_t request) {
   const Rule* rule = FindRule(request);
-  return rule == nullptr ? "refuse" : rule->effect == Effect::kAlways ? "answer" : "check";
+  return rule == nullptr ? "refuse" : rule->effect == UvmEffect::kAlways ? "answer" : "check";
 }
 
 std::string_view WhyUvm(std::uint32_t request) {
@@ -471,7 +471,7 @@ std::string_view WhyUvm(std::uint32_t request) {
                    : kWhyNotNeeded;
     }
   }
-  return rule->effect == Effect::kAlways
+  return rule->effect == UvmEffect::kAlways
              ? "the space is in the mode for several processes: there is nothing to do"
              : "in the container's own address spaces, with granted cards";
 }
@@ -503,15 +503,16 @@ int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
 
 bool UvmChangesState(std::uint32_t request) {
   const Rule* rule = FindRule(request);
-  return rule != nullptr && rule->effect != Effect::kPass && rule->effect != Effect::kAlways;
+  return rule != nullptr && rule->effect != UvmEffect::kPass && rule->effect != UvmEffect::kAlways;
 }
 
 bool UvmReleases(std::uint32_t request) {
   const Rule* rule = FindRule(request);
   return rule != nullptr &&
-         (rule->effect == Effect::kUnregisterGpu || rule->effect == Effect::kUnregisterVaSpace ||
-          rule->effect == Effect::kUnregisterChannel || rule->effect == Effect::kUnmap ||
-          rule->effect == Effect::kFree || rule->effect == Effect::kDestroyGroup);
+         (rule->effect == UvmEffect::kUnregisterGpu ||
+          rule->effect == UvmEffect::kUnregisterVaSpace ||
+          rule->effect == UvmEffect::kUnregisterChannel || rule->effect == UvmEffect::kUnmap ||
+          rule->effect == UvmEffect::kFree || rule->effect == UvmEffect::kDestroyGroup);
 }
 
 Decision DecideUvm(Container& container, Call& call) {
@@ -523,7 +524,7 @@ Decision DecideUvm(Container& container, Call& call) {
   }
   Decision decision;
   decision.action = Decision::Action::kExecute;
-  if (rule->effect == Effect::kAlways) {
+  if (rule->effect == UvmEffect::kAlways) {
     // The sharing mode leaves no address space of a process to set up, and the last close closes.
     if (call.uvm_request == rm::UVM_MM_INITIALIZE) {
       SetStatus(call, rm::NV_WARN_NOTHING_TO_DO);
@@ -531,7 +532,7 @@ Decision DecideUvm(Container& container, Call& call) {
     decision.action = Decision::Action::kAnswer;
     return decision;
   }
-  if (rule->effect == Effect::kInitialize) {
+  if (rule->effect == UvmEffect::kInitialize) {
     // The mode makes the space usable from the process that executes. It also excludes the tenant's
     // ordinary memory, which would move to the GPU uncounted.
     auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
@@ -561,13 +562,13 @@ Decision DecideUvm(Container& container, Call& call) {
 
 void AccountUvm(Container& container, Call& call, Decision& decision, bool done) {
   const Rule* rule = FindRule(call.uvm_request);
-  if (rule->effect == Effect::kInitialize) {
+  if (rule->effect == UvmEffect::kInitialize) {
     auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
     params.flags = decision.given_flags;
     Store(call.image, params);
     return;
   }
-  if (rule->effect == Effect::kRegisterGpu && decision.gpu) {
+  if (rule->effect == UvmEffect::kRegisterGpu && decision.gpu) {
     container.registering.erase(container.registering.find(*decision.gpu));
   }
   const auto found = container.spaces.find(call.uvm_space);

@@ -136,13 +136,14 @@ void RewriteBars(Container& container, Bytes& bytes, ledger::Gpu gpu) {
   constexpr std::size_t kFirst = 8;
   constexpr std::size_t kEntry = 24;
   constexpr std::size_t kSizeBytes = 8;
-  constexpr std::uint64_t kMib = 1024 * 1024;
+  constexpr std::uint64_t kBytesInMib = 1024 * 1024;
   // Registers need some MiB whatever the slice is.
-  const std::uint64_t most = std::max(std::bit_ceil(container.ledger.Limit(gpu)), 256 * kMib);
+  const std::uint64_t most =
+      std::max(std::bit_ceil(container.ledger.Limit(gpu)), 256 * kBytesInMib);
   for (std::size_t at = kFirst; at + kEntry <= bytes.size(); at += kEntry) {
     if (const auto size = Load<std::uint64_t>(bytes, at + kSizeBytes); size > most) {
       Store(bytes, most, at + kSizeBytes);
-      Store(bytes, static_cast<std::uint32_t>(most / kMib), at + sizeof(std::uint32_t));
+      Store(bytes, static_cast<std::uint32_t>(most / kBytesInMib), at + sizeof(std::uint32_t));
     }
   }
 }

@@ -22,7 +22,8 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kPartOfAge = 32;
 constexpr std::uint64_t kLeastPause = 20'000;
 constexpr std::uint64_t kMostPause = 4'000'000;
-constexpr std::uint64_t kTimeout = kSecond;  // timeout for launches under way when it is stopped
+constexpr std::uint64_t kStopTimeout =
+    kSecond;  // timeout for launches under way when it is stopped
 
 std::uint64_t Now() {
   return static_cast<std::uint64_t>(
@@ -95,7 +96,7 @@ class Burner {
   }
   // Returns the timeout. Counted launches are waited for until a signal comes.
   [[nodiscard]] std::uint64_t Timeout() const {
-    return AllLaunched() && !signalled_ ? ~std::uint64_t{0} : kTimeout;
+    return AllLaunched() && !signalled_ ? ~std::uint64_t{0} : kStopTimeout;
   }
 
   void TakeEnded(std::uint64_t now) {

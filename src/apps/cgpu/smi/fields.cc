@@ -18,10 +18,6 @@ Value Number(const std::optional<unsigned>& value) {
   return value ? Value(std::to_string(*value)) : std::nullopt;
 }
 
-Value Hex(const std::optional<std::uint32_t>& value, int digits) {
-  return value ? Value(HexText(*value, digits)) : std::nullopt;
-}
-
 BusNumbers BusOf(const Subject& subject) {
   return ParseBus(subject.gpu.bus_id).value_or(BusNumbers{});
 }
@@ -66,14 +62,15 @@ std::vector<Field> Identity() {
       {"pci.bus_id", "gpu_bus_id", "", "The PCI address, its parts, and the numbers of the chip.",
        GpuBusId},
       {"pci.domain", "", "", "",
-       [](const Subject& subject) { return Hex(BusOf(subject).domain, 4); }},
-      {"pci.bus", "", "", "", [](const Subject& subject) { return Hex(BusOf(subject).bus, 2); }},
+       [](const Subject& subject) { return Value(HexText(BusOf(subject).domain, 4)); }},
+      {"pci.bus", "", "", "",
+       [](const Subject& subject) { return Value(HexText(BusOf(subject).bus, 2)); }},
       {"pci.device", "", "", "",
-       [](const Subject& subject) { return Hex(BusOf(subject).device, 2); }},
+       [](const Subject& subject) { return Value(HexText(BusOf(subject).device, 2)); }},
       {"pci.device_id", "", "", "",
-       [](const Subject& subject) { return Hex(subject.gpu.pci_device, 8); }},
+       [](const Subject& subject) { return HexText(subject.gpu.pci_device, 8); }},
       {"pci.sub_device_id", "", "", "",
-       [](const Subject& subject) { return Hex(subject.gpu.pci_subsystem, 8); }},
+       [](const Subject& subject) { return HexText(subject.gpu.pci_subsystem, 8); }},
       {"pcie.link.gen.current", "", "", "The link to the host."},
       {"pcie.link.gen.gpucurrent", "", "", ""},
       {"pcie.link.gen.max", "", "", ""},

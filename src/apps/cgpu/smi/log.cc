@@ -12,7 +12,6 @@
 namespace cgpu::smi {
 namespace {
 
-constexpr const char* kNone = "N/A";
 constexpr char kProcesses[] = "PIDS";
 
 // Parts of which nothing is known here, and which have no line: they are taken, and empty.

@@ -7,16 +7,12 @@ namespace {
 
 using Value = std::optional<std::string>;
 
-Value InMiB(std::uint64_t bytes) {
+Value MiBText(std::uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
 }
 
-Value Percent(const std::optional<unsigned>& value) {
+Value PercentText(const std::optional<unsigned>& value) {
   return value ? Value(std::to_string(*value) + " %") : std::nullopt;
-}
-
-Value Hex(const std::optional<std::uint32_t>& value, int digits) {
-  return value ? Value(HexText(*value, digits)) : std::nullopt;
 }
 
 BusNumbers BusOf(const Gpu& gpu) {
@@ -65,16 +61,17 @@ constexpr LogItem kItems[] = {
     {1, false, "", "Virtualization Mode", "virtualization_mode"},
     {1, false, "", "Host VGPU Mode", "host_vgpu_mode"},
     {0, true, "", "PCI", "pci"},
-    {1, false, "", "Bus", "pci_bus", [](const Gpu& gpu) { return Hex(BusOf(gpu).bus, 2); }},
+    {1, false, "", "Bus", "pci_bus",
+     [](const Gpu& gpu) { return Value(HexText(BusOf(gpu).bus, 2)); }},
     {1, false, "", "Device", "pci_device",
-     [](const Gpu& gpu) { return Hex(BusOf(gpu).device, 2); }},
+     [](const Gpu& gpu) { return Value(HexText(BusOf(gpu).device, 2)); }},
     {1, false, "", "Domain", "pci_domain",
-     [](const Gpu& gpu) { return Hex(BusOf(gpu).domain, 4); }},
+     [](const Gpu& gpu) { return Value(HexText(BusOf(gpu).domain, 4)); }},
     {1, false, "", "Device Id", "pci_device_id",
-     [](const Gpu& gpu) { return Hex(gpu.pci_device, 8); }},
+     [](const Gpu& gpu) { return HexText(gpu.pci_device, 8); }},
     {1, false, "", "Bus Id", "pci_bus_id", [](const Gpu& gpu) { return Value(gpu.bus_id); }},
     {1, false, "", "Sub System Id", "pci_sub_system_id",
-     [](const Gpu& gpu) { return Hex(gpu.pci_subsystem, 8); }},
+     [](const Gpu& gpu) { return HexText(gpu.pci_subsystem, 8); }},
     {1, true, "", "GPU Link Info", "pci_gpu_link_info"},
     {2, true, "", "PCIe Generation", "pcie_gen"},
     {3, false, "", "Max", "max_link_gen"},
@@ -101,17 +98,18 @@ constexpr LogItem kItems[] = {
     {1, false, "PERFORMANCE", "Sync Boost", "clocks_event_reason_sync_boost"},
     {1, false, "PERFORMANCE", "SW Thermal Slowdown", "clocks_event_reason_sw_thermal_slowdown"},
     {0, true, "MEMORY", "FB Memory Usage", "fb_memory_usage"},
-    {1, false, "MEMORY", "Total", "total", [](const Gpu& gpu) { return InMiB(gpu.memory.total); }},
+    {1, false, "MEMORY", "Total", "total",
+     [](const Gpu& gpu) { return MiBText(gpu.memory.total); }},
     {1, false, "MEMORY", "Reserved", "reserved"},
-    {1, false, "MEMORY", "Used", "used", [](const Gpu& gpu) { return InMiB(gpu.memory.used); }},
-    {1, false, "MEMORY", "Free", "free", [](const Gpu& gpu) { return InMiB(gpu.memory.free); }},
+    {1, false, "MEMORY", "Used", "used", [](const Gpu& gpu) { return MiBText(gpu.memory.used); }},
+    {1, false, "MEMORY", "Free", "free", [](const Gpu& gpu) { return MiBText(gpu.memory.free); }},
     {0, true, "MEMORY", "BAR1 Memory Usage", "bar1_memory_usage"},
     {1, false, "MEMORY", "Total", "total",
-     [](const Gpu& gpu) { return gpu.bar1 ? InMiB(gpu.bar1->total) : Value(); }},
+     [](const Gpu& gpu) { return gpu.bar1 ? MiBText(gpu.bar1->total) : Value(); }},
     {1, false, "MEMORY", "Used", "used",
-     [](const Gpu& gpu) { return gpu.bar1 ? InMiB(gpu.bar1->used) : Value(); }},
+     [](const Gpu& gpu) { return gpu.bar1 ? MiBText(gpu.bar1->used) : Value(); }},
     {1, false, "MEMORY", "Free", "free",
-     [](const Gpu& gpu) { return gpu.bar1 ? InMiB(gpu.bar1->free) : Value(); }},
+     [](const Gpu& gpu) { return gpu.bar1 ? MiBText(gpu.bar1->free) : Value(); }},
     {0, true, "MEMORY", "Conf Compute Protected Memory Usage", "cc_protected_memory_usage"},
     {1, false, "MEMORY", "Total", "total"},
     {1, false, "MEMORY", "Used", "used"},
@@ -120,13 +118,13 @@ constexpr LogItem kItems[] = {
      [](const Gpu& gpu) { return gpu.compute_mode; }},
     {0, true, "UTILIZATION", "Utilization", "utilization"},
     {1, false, "UTILIZATION", "Gpu", "gpu_util",
-     [](const Gpu& gpu) { return Percent(gpu.use.graphics); }},
+     [](const Gpu& gpu) { return PercentText(gpu.use.graphics); }},
     {1, false, "UTILIZATION", "Memory", "memory_util",
-     [](const Gpu& gpu) { return Percent(gpu.use.memory); }},
+     [](const Gpu& gpu) { return PercentText(gpu.use.memory); }},
     {1, false, "UTILIZATION", "Encoder", "encoder_util",
-     [](const Gpu& gpu) { return Percent(gpu.use.encoder); }},
+     [](const Gpu& gpu) { return PercentText(gpu.use.encoder); }},
     {1, false, "UTILIZATION", "Decoder", "decoder_util",
-     [](const Gpu& gpu) { return Percent(gpu.use.decoder); }},
+     [](const Gpu& gpu) { return PercentText(gpu.use.decoder); }},
     {1, false, "UTILIZATION", "JPEG", "jpeg_util"},
     {1, false, "UTILIZATION", "OFA", "ofa_util"},
     {0, true, "ENCODER_STATS", "Encoder Stats", "encoder_stats"},

@@ -10,7 +10,7 @@
 namespace cgpu::smi {
 namespace {
 
-using Value = std::optional<std::uint64_t>;
+using Amount = std::optional<std::uint64_t>;
 
 // Subject of a line: a GPU, and for pmon a process or a container on it.
 struct Line {
@@ -24,28 +24,28 @@ struct Column {
   const char* name = "";
   const char* unit = "";
   // Returns the value; nothing, or nullptr: it is not known.
-  Value (*value)(const Line& line) = nullptr;
+  Amount (*value)(const Line& line) = nullptr;
 };
 
-Value Graphics(const Line& line) {
+Amount Graphics(const Line& line) {
   return line.use.graphics;
 }
-Value MemoryUse(const Line& line) {
+Amount MemoryUse(const Line& line) {
   return line.use.memory;
 }
-Value Encoder(const Line& line) {
+Amount Encoder(const Line& line) {
   return line.use.encoder;
 }
-Value Decoder(const Line& line) {
+Amount Decoder(const Line& line) {
   return line.use.decoder;
 }
-Value GpuUsed(const Line& line) {
+Amount GpuUsed(const Line& line) {
   return line.gpu.memory.used / kMiB;
 }
-Value Bar1Used(const Line& line) {
-  return line.gpu.bar1 ? Value(line.gpu.bar1->used / kMiB) : std::nullopt;
+Amount Bar1Used(const Line& line) {
+  return line.gpu.bar1 ? Amount(line.gpu.bar1->used / kMiB) : std::nullopt;
 }
-Value Bytes(const Line& line) {
+Amount Bytes(const Line& line) {
   return line.bytes / kMiB;
 }
 
@@ -134,7 +134,7 @@ std::string LineStart(const MonitorOptions& options, const Moment& now, unsigned
 
 void AppendValues(std::string& text, const MonitorOptions& options, const Line* line) {
   ForColumns(options, [&](const Column& column) {
-    const Value value =
+    const Amount value =
         line == nullptr || column.value == nullptr ? std::nullopt : column.value(*line);
     Append(text, "%7s", value ? std::to_string(*value).c_str() : "-");
   });

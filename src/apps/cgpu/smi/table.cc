@@ -10,13 +10,11 @@
 namespace cgpu::smi {
 namespace {
 
-constexpr const char* kNone = "N/A";
-
 constexpr char kWideLine[] =
     "+-----------------------------------------------------------------------------------------+\n";
 constexpr char kWideDoubleLine[] =
     "|=========================================================================================|\n";
-constexpr char kGpuColumns[] =
+constexpr char kGpuHead[] =
     "+-----------------------------------------+------------------------+----------------------+\n"
     "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
     "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
@@ -24,13 +22,13 @@ constexpr char kGpuColumns[] =
     "|=========================================+========================+======================|\n";
 constexpr char kGpuLine[] =
     "+-----------------------------------------+------------------------+----------------------+\n";
-constexpr char kProcessColumns[] =
+constexpr char kProcessHead[] =
     "| Processes:                                                                              |\n"
     "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |\n"
     "|        ID   ID                                                               Usage      |\n";
 constexpr char kNoProcesses[] =
     "|  No running processes found                                                             |\n";
-constexpr char kContainerColumns[] =
+constexpr char kContainerHead[] =
     "| Containers:                                                                             |\n"
     "|  GPU   Container ID   Name                              GPU-Util           Memory-Usage |\n";
 
@@ -46,7 +44,7 @@ std::string Usage(std::uint64_t used, std::uint64_t total) {
   return wide.size() <= kWidth ? wide : MiB(used) + "/" + MiB(total);
 }
 
-std::string Percent(const std::optional<unsigned>& value) {
+std::string PercentOrNone(const std::optional<unsigned>& value) {
   return value ? std::to_string(*value) + "%" : kNone;
 }
 
@@ -60,7 +58,7 @@ void AppendGpu(std::string& text, const Gpu& gpu) {
          gpu.bus_id.c_str(), kNone, Uncorrected(gpu.ecc).c_str());
   Append(text, "|%4s  %4s    %-3s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone,
          gpu.pstate.value_or(kNone).c_str(), kNone, kNone,
-         Usage(gpu.memory.used, gpu.memory.total).c_str(), Percent(gpu.use.graphics).c_str(),
+         Usage(gpu.memory.used, gpu.memory.total).c_str(), PercentOrNone(gpu.use.graphics).c_str(),
          gpu.compute_mode.value_or(kNone).c_str());
   Append(text, "|%41s|%24s|%21s |\n", "", "", Enabled(gpu.mig).value_or(kNone).c_str());
   text += kGpuLine;
@@ -91,12 +89,12 @@ void AppendContainers(std::string& text, const Report& report) {
     for (const Container& container : gpu.containers) {
       const std::string name = container.name == container.id ? "" : Printable(container.name);
       Append(rows, "|%5u   %-12.12s   %-33s%9s%23s |\n", gpu.index, container.id.c_str(),
-             Cut(name, 32).c_str(), Percent(container.use.graphics).c_str(),
+             Cut(name, 32).c_str(), PercentOrNone(container.use.graphics).c_str(),
              Usage(container.used, container.limit).c_str());
     }
   }
   if (!rows.empty()) {
-    text += kContainerColumns;
+    text += kContainerHead;
     text += kWideDoubleLine;
     text += rows;
     text += kWideLine;
@@ -110,13 +108,13 @@ std::string RenderTable(const Report& report, const Moment& now, const std::stri
   const std::string cuda = report.cuda_version.empty() ? kNone : report.cuda_version;
   Append(text, "| %-33.33s %-30.30s CUDA Version: %-8.8s |\n", ("cgpu smi " + version).c_str(),
          ("Driver Version: " + report.driver_version).c_str(), cuda.c_str());
-  text += kGpuColumns;
+  text += kGpuHead;
   for (const Gpu& gpu : report.gpus) {
     AppendGpu(text, gpu);
   }
   Append(text, "%91s\n", "");
   text += kWideLine;
-  text += kProcessColumns;
+  text += kProcessHead;
   text += kWideDoubleLine;
   AppendProcesses(text, report);
   text += kWideLine;

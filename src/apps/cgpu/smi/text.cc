@@ -57,6 +57,10 @@ std::string HexText(std::uint32_t value, int digits) {
   return text;
 }
 
+std::optional<std::string> HexText(const std::optional<std::uint32_t>& value, int digits) {
+  return value ? std::optional(HexText(*value, digits)) : std::nullopt;
+}
+
 std::optional<BusNumbers> ParseBus(const std::string& text) {
   BusNumbers numbers;
   int end = 0;

@@ -11,6 +11,7 @@
 namespace cgpu::smi {
 
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+inline constexpr const char* kNone = "N/A";
 
 // Appends formatted text of any length.
 [[gnu::format(printf, 2, 3)]] void Append(std::string& text, const char* format, ...);
@@ -29,6 +30,8 @@ inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // Returns "0x0A": at least so many digits.
 [[nodiscard]] std::string HexText(std::uint32_t value, int digits);
+[[nodiscard]] std::optional<std::string> HexText(const std::optional<std::uint32_t>& value,
+                                                 int digits);
 
 // Numbers of a PCI address "00000000:0A:00.0".
 struct BusNumbers {
