@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json Pod(const char* memory, Json more = Json::object()) {
+Json ReviewedPod(const char* memory, Json more = Json::object()) {
   Json pod{{"metadata", {{"name", "p"}}},
            {"spec",
             {{"schedulerName", "default-scheduler"},
@@ -54,16 +54,16 @@ Json Patched(const Json& pod, const AdmissionRules& rules = {}) {
 }
 
 TEST(Admission, GivesAPodWhatItNeeds) {
-  const Json pod = Patched(Pod("8"));
+  const Json pod = Patched(ReviewedPod("8"));
   EXPECT_EQ(pod["spec"]["schedulerName"], "cgpu-scheduler");
   EXPECT_EQ(pod["spec"]["runtimeClassName"], "cgpu");
   const Json named =
-      Pod("8", {{"spec", {{"schedulerName", "mine"}, {"runtimeClassName", "cgpu"}}}});
+      ReviewedPod("8", {{"spec", {{"schedulerName", "mine"}, {"runtimeClassName", "cgpu"}}}});
   EXPECT_EQ(Patched(named), named);
 }
 
 TEST(Admission, LeavesOtherPodsAlone) {
-  Json pod = Pod("8");
+  Json pod = ReviewedPod("8");
   pod["spec"]["containers"][0]["resources"] = {{"limits", {{"nvidia.com/gpu", "1"}}}};
   EXPECT_EQ(Patched(pod), pod);
   pod["spec"]["runtimeClassName"] = "nvidia";
@@ -71,7 +71,7 @@ TEST(Admission, LeavesOtherPodsAlone) {
 }
 
 TEST(Admission, TakesHamiNamesWhereTheyAreAccepted) {
-  Json pod = Pod("8");
+  Json pod = ReviewedPod("8");
   const Json hami{{"nvidia.com/gpu", "2"}, {"nvidia.com/gpumem", "4096"}};
   // The API server has filled in the requests.
   pod["spec"]["containers"][0]["resources"] = {{"limits", hami}, {"requests", hami}};
@@ -84,14 +84,14 @@ TEST(Admission, TakesHamiNamesWhereTheyAreAccepted) {
   EXPECT_EQ(ours["metadata"]["labels"][kCount], "2");
   EXPECT_EQ(ours["spec"]["runtimeClassName"], "cgpu");
   EXPECT_EQ(ours["spec"]["schedulerName"], "cgpu-scheduler");
-  EXPECT_EQ(Patched(Pod("8"), rules), Patched(Pod("8")));
+  EXPECT_EQ(Patched(ReviewedPod("8"), rules), Patched(ReviewedPod("8")));
   for (const char* body : {"", "{}", "[]", R"({"request": {"object": 1}})"}) {
     EXPECT_EQ(Json::parse(Review(body, rules))["response"]["allowed"], false) << body;
   }
 }
 
 TEST(Admission, RefusesHighPriorityWithoutItsClass) {
-  Json pod = Pod("8", {{"spec", {{"priorityClassName", "batch"}}}});
+  Json pod = ReviewedPod("8", {{"spec", {{"priorityClassName", "batch"}}}});
   pod["spec"]["containers"][0]["env"] = {{{"name", "ALIYUN_COM_GPU_HIGH_PRIO"}, {"value", "1"}}};
   AdmissionRules rules;
   rules.pods.high_priority_classes = {"online"};
@@ -104,22 +104,22 @@ TEST(Admission, RefusesHighPriorityWithoutItsClass) {
 
 TEST(Admission, RefusesWithANumberThatWouldDo) {
   EXPECT_EQ(
-      Refusal(Pod("8", {{"metadata", {{"labels", {{kCount, "3"}}}}}})),
+      Refusal(ReviewedPod("8", {{"metadata", {{"labels", {{kCount, "3"}}}}}})),
       "cgpu: aliyun.com/gpu-mem of container a is 8, which 3 GPUs cannot share evenly; ask for "
       "9: 3 GiB of each GPU");
   AdmissionRules rules;
   rules.largest = 15;
-  EXPECT_EQ(Refusal(Pod("16"), rules),
+  EXPECT_EQ(Refusal(ReviewedPod("16"), rules),
             "cgpu: the pod asks for 16 GiB of each GPU; the largest GPU of the cluster has 15; ask "
             "for at most 15, or set the label aliyun.com/gpu-count to share it over more GPUs");
-  EXPECT_EQ(Ask(Pod("15"), rules)["allowed"], true);
-  EXPECT_EQ(Refusal(Pod("8", {{"spec", {{"runtimeClassName", "nvidia"}}}})),
+  EXPECT_EQ(Ask(ReviewedPod("15"), rules)["allowed"], true);
+  EXPECT_EQ(Refusal(ReviewedPod("8", {{"spec", {{"runtimeClassName", "nvidia"}}}})),
             "cgpu: the pod asks for a part of a GPU and has the runtime class nvidia; leave "
             "runtimeClassName out, or set it to cgpu");
-  EXPECT_EQ(Refusal(Pod("1Gi")),
+  EXPECT_EQ(Refusal(ReviewedPod("1Gi")),
             "cgpu: aliyun.com/gpu-mem of container a is \"1Gi\", which is no whole number; write a "
             "whole number, for example \"8\"");
-  Json two = Pod("4");
+  Json two = ReviewedPod("4");
   two["spec"]["containers"][0]["resources"]["limits"][kCompute] = "60";
   two["spec"]["containers"].push_back(two["spec"]["containers"][0]);
   two["spec"]["containers"][1]["name"] = "b";
@@ -129,7 +129,7 @@ TEST(Admission, RefusesWithANumberThatWouldDo) {
 }
 
 TEST(Admission, RefusesAForgedDecision) {
-  const Json pod = Pod("8", {{"metadata", {{"annotations", {{kDecision, "x"}}}}}});
+  const Json pod = ReviewedPod("8", {{"metadata", {{"annotations", {{kDecision, "x"}}}}}});
   EXPECT_EQ(Refusal(pod),
             "cgpu: the annotation cgpu.dev/decision is cgpu-scheduler's to write; leave it out");
 }

@@ -13,7 +13,7 @@ namespace cgpu::shim {
 namespace {
 
 // Returns 0 or the errno. Lines this short go whole or not at all.
-int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DONTWAIT) {
+int SendLine(const UniqueFd& connection, const std::string& line, int flags = MSG_DONTWAIT) {
   return send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL | flags) < 0 ? errno : 0;
 }
 
@@ -46,7 +46,7 @@ bool Watchers::IsGone(Watcher& watcher, const std::vector<WorkerPool::Root>& roo
     if (root.started != 0) {
       lines += JoinLine({"start", pid, std::to_string(root.started)});
     }
-    if (const int error = Send(watcher.connection, lines)) {
+    if (const int error = SendLine(watcher.connection, lines)) {
       return error != EAGAIN;
     }
     watcher.told.insert(root.pid);
@@ -81,7 +81,8 @@ void Watchers::TellRefused(Watcher& watcher, const Refused& refused,
     if (count <= told) {
       continue;
     }
-    if (Send(watcher.connection, JoinLine({"refused", std::to_string(count), what}), flags) != 0) {
+    if (SendLine(watcher.connection, JoinLine({"refused", std::to_string(count), what}), flags) !=
+        0) {
       return;
     }
     told = count;
@@ -91,10 +92,10 @@ void Watchers::TellRefused(Watcher& watcher, const Refused& refused,
     if (gpu.denied <= told) {
       continue;
     }
-    if (Send(watcher.connection,
-             JoinLine({"denied", std::to_string(gpu.denied), gpu.uuid,
-                       std::to_string(gpu.host_index), std::to_string(gpu.limit_bytes)}),
-             flags) != 0) {
+    if (SendLine(watcher.connection,
+                 JoinLine({"denied", std::to_string(gpu.denied), gpu.uuid,
+                           std::to_string(gpu.host_index), std::to_string(gpu.limit_bytes)}),
+                 flags) != 0) {
       return;
     }
     told = gpu.denied;
@@ -111,7 +112,7 @@ void Watchers::TellRefused(const Refused& refused, const std::vector<GpuStatus>&
 // the connection (SO_SNDTIMEO).
 void Watchers::TellEnd(const Refused& refused, const std::vector<GpuStatus>& gpus) {
   for (Watcher& watcher : all_) {
-    if (Send(watcher.connection, "ended\n", 0) == 0) {
+    if (SendLine(watcher.connection, "ended\n", 0) == 0) {
       TellRefused(watcher, refused, gpus, 0);
     }
   }
