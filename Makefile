@@ -157,7 +157,7 @@ nightly-lint: lint
 # First on this machine, then on a fresh Debian.
 nightly-packages: test-deps
 	@tools/install_packages.sh dpkg-dev
-	@ctest --preset release -L '^nightly-packages$$' --parallel $(TESTS_AT_ONCE) | $(QUIET)
+	@ctest --preset release -L '^nightly-packages$$' -E '^e2e\.sim-image-' --parallel $(TESTS_AT_ONCE) | $(QUIET)
 	@$(MAKE) test-tutorials
 
 nightly-go: test-go
@@ -218,7 +218,7 @@ reference: deps
 	@python3 -B tools/cli_pages --bin build/bin --reference docs/reference
 
 soak: check-deps
-	$(call build_preset,release,,all unit_tests)
+	$(call build_preset,release,,all)
 	$(call build_preset,asan,,unit_tests fuzz_targets)
 	@tools/soak.sh $(SECONDS_EACH) $(REPEATS)
 
