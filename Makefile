@@ -69,7 +69,7 @@ ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:po
 missing_engines = $(foreach engine,$(1),$(if \
   $(shell command -v $(firstword $(subst :, ,$(engine)))),,$(lastword $(subst :, ,$(engine)))))
 
-# A second clone compiles nothing again. (Without `depend_mode` the first takes a tenth longer.)
+# A second clone compiles nothing again.
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 export CCACHE_BASEDIR ?= $(CURDIR)

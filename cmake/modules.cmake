@@ -1,6 +1,12 @@
+# cgpu_allow_in_shared(TARGET): it can be linked into a shared library, which does not export its names.
+function(cgpu_allow_in_shared target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 # cgpu_precompile(TARGET HEADERS): the target's files find these headers compiled: PRECOMPILED,
-# PRECOMPILED_TESTS, or PRECOMPILED_SHARED for what shared libraries use. They include what they use all the same: `make lint` reads them without, and finds
-# a library's file that lacks an include.
+# PRECOMPILED_TESTS, or PRECOMPILED_SHARED for what shared libraries use. They include what they use all
+# the same: `make lint` reads them without, and finds a library's file that lacks an include.
 set(PRECOMPILED <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <functional> <map>
     <memory> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector>)
 set(PRECOMPILED_TESTS ${PRECOMPILED} <gmock/gmock.h> <gtest/gtest.h>)
@@ -19,8 +25,7 @@ function(cgpu_precompile target headers)
       target_link_libraries(${owner} PRIVATE GTest::gmock GTest::gtest_main)
       target_compile_options(${owner} PRIVATE ${CGPU_TEST_FLAGS})
     elseif(headers STREQUAL "PRECOMPILED_SHARED")
-      set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-        VISIBILITY_INLINES_HIDDEN ON)
+      cgpu_allow_in_shared(${owner})
     endif()
     target_precompile_headers(${owner} PRIVATE ${${headers}})
   endif()
@@ -35,7 +40,7 @@ endfunction()
 
 # cgpu_add_library(NAME [SHARED] sources...): one static library per folder, alias cgpu::NAME.
 # Link its dependencies with target_link_libraries(cgpu_NAME PUBLIC cgpu::...). With SHARED it can be
-# linked into a shared library, which does not export its names.
+# linked into a shared library.
 function(cgpu_add_library name)
   cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
   add_library(cgpu_${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
@@ -43,8 +48,7 @@ function(cgpu_add_library name)
   target_include_directories(cgpu_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(cgpu_${name} PUBLIC cgpu::options)
   if(ARG_SHARED)
-    set_target_properties(cgpu_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
-      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    cgpu_allow_in_shared(cgpu_${name})
     cgpu_precompile(cgpu_${name} PRECOMPILED_SHARED)
   else()
     cgpu_precompile(cgpu_${name} PRECOMPILED)
@@ -95,12 +99,13 @@ function(cgpu_link_statically target)
 endfunction()
 
 # Adds a shared library of a simulated node, lib<NAME>.so.1 in the build folder's <FOLDER>, of the
-# given sources. It exports the names of these and no others.
+# given sources. It exports none of the names that it is linked with: not ours, and not libstdc++'s, which
+# the program may have itself.
 function(cgpu_add_simulated_library target name folder)
   add_library(${target} SHARED ${ARGN})
   set_target_properties(${target} PROPERTIES
-    OUTPUT_NAME ${name} SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder}
-    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    OUTPUT_NAME ${name} SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+  cgpu_allow_in_shared(${target})
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE cgpu::rmclient)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)

@@ -18,10 +18,10 @@ else()
   add_compile_options(-fpch-preprocess)
 endif()
 
-# CGPU_COLD, CGPU_TEST_FLAGS: of tests, and of code that no tenant's call, no time of a GPU, no metric and no
-# question of a scheduler passes through. A fourth less of the compiler's time is worth more there than
-# faster code. Builds with sanitizers do not optimise, which is half of their time, but for CGPU_HOT: the
-# folders whose tests go through very many inputs.
+# CGPU_COLD: flags of code that no tenant's call, no time of a GPU, no metric and no question of a scheduler
+# passes through; CGPU_TEST_FLAGS: of tests. A fourth less of the compiler's time is worth more there
+# than faster code. Builds with sanitizers do not optimise, which is half of their time, but for
+# CGPU_HOT: the folders whose tests go through very many inputs.
 set(CGPU_COLD $<$<CONFIG:RelWithDebInfo>:-O1>)
 set(CGPU_TEST_FLAGS $<IF:$<CONFIG:RelWithDebInfo>,-O1,-O0>)
 set(CGPU_HOT $<$<CONFIG:Debug>:-O1>)

@@ -41,7 +41,8 @@ case $1 in
     ;;
   *) echo "error: no program in Go is called $1" >&2 && exit 64 ;;
 esac
-key=$(find . -maxdepth 1 -name 'go.*' -o -maxdepth 1 -name '*.go' | sort | xargs cat | sha256sum | cut -c1-12)
+shopt -s nullglob
+key=$(cat go.mod go.sum ./*.go | sha256sum | cut -c1-12)
 folder=${CGPU_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cgpu}/$product-$version-$key
 if [ "${2:-}" = built ]; then
   test -x "$folder/$1"

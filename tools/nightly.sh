@@ -6,15 +6,20 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# $@: folders of Go modules. Prints why they cannot be built here, if they cannot.
+lacks_modules() {
+  command -v go >/dev/null || { echo "there is no Go on this machine" && return; }
+  local folder
+  for folder in "$@"; do
+    (cd "$folder" && go mod download) >/dev/null 2>&1 || echo "the modules of $folder cannot be had"
+  done
+}
+
 # $1: a part. Prints why it cannot run here, if it cannot.
 obstacle() {
   case $1 in
-    kubernetes-* | go)
-      command -v go >/dev/null || { echo "there is no Go on this machine" && return; }
-      local folder=tests/cluster/kube
-      [ "$1" != go ] || folder=tests/engines/nvidia_plugin
-      (cd $folder && go mod download) >/dev/null 2>&1 || echo "the modules of $folder cannot be had"
-      ;;
+    kubernetes-*) lacks_modules tests/cluster/kube tests/cluster/helm ;;
+    go) lacks_modules tests/engines/nvidia_plugin tests/e2e/nvml_go ;;
     packages)
       local mirror=http://deb.debian.org/debian/dists/bookworm/InRelease  # as in slim_root.sh
       python3 -c "import urllib.request as u; u.urlopen('$mirror', timeout=30)" 2>/dev/null ||

@@ -22,8 +22,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kPartOfAge = 32;
 constexpr std::uint64_t kLeastPause = 20'000;
 constexpr std::uint64_t kMostPause = 4'000'000;
-constexpr std::uint64_t kStopTimeout =
-    kSecond;  // timeout for launches under way when it is stopped
+constexpr std::uint64_t kStopTimeout = kSecond;  // for launches under way when it is stopped
 
 std::uint64_t Now() {
   return static_cast<std::uint64_t>(
