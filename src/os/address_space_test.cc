@@ -44,7 +44,6 @@ class AddressSpaceTest : public ::testing::Test {
     while (waitpid(-1, nullptr, 0) > 0) {
     }
     close(pipe_[0]);
-    close(pipe_[1]);
   }
 
   // Makes the process continue once it has mapped.
@@ -64,12 +63,17 @@ class AddressSpaceTest : public ::testing::Test {
       }
       (void)SleepForEver(nullptr);
     }
-    ASSERT_EQ(read(pipe_[0], &sharer_, sizeof(sharer_)), static_cast<ssize_t>(sizeof(sharer_)));
+    ASSERT_NO_FATAL_FAILURE(AwaitSharer());
     auto space = OpenAddressSpace(proc_.get(), child_, child_);
     ASSERT_TRUE(space.ok());
     space_ = std::move(*space);
     ASSERT_TRUE(ReadMappings(space_, inodes_).has_value());
     EXPECT_EQ(ReadMappings(space_, inodes_)->size(), 1U);
+  }
+  // Reads what the process writes of its sharer; fails if it ended before.
+  void AwaitSharer() {
+    close(pipe_[1]);
+    ASSERT_EQ(read(pipe_[0], &sharer_, sizeof(sharer_)), static_cast<ssize_t>(sizeof(sharer_)));
   }
   static void End(pid_t& pid) {
     kill(pid, SIGKILL);
@@ -133,7 +137,7 @@ TEST_F(AddressSpaceTest, OutlivesTheExecutionOfAnotherProgram) {
   ASSERT_TRUE(space.ok());
   ASSERT_EQ(write(ready[1], "g", 1), 1);
   close(ready[1]);
-  ASSERT_EQ(read(pipe_[0], &sharer_, sizeof(sharer_)), static_cast<ssize_t>(sizeof(sharer_)));
+  ASSERT_NO_FATAL_FAILURE(AwaitSharer());
   // Once it shows another address space by its number, it has left this one.
   for (bool left = false; !left;) {
     auto now = OpenAddressSpace(proc_.get(), child_, child_);
