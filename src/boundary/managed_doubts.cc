@@ -23,20 +23,53 @@ void ManagedTracker::DoubtAll(Witness witness) {
   const auto take = [&](const Mapping& mapping) {
     const bool within = mapping.claim.witness == witness;
     if (within) {
-      space.counted = Union(space.counted, {mapping.claim.range});
+      AddCounted(space, {mapping.claim.range});
     }
     return within;
   };
   std::erase_if(over_, take);
   std::erase_if(now_, [&](const auto& entry) { return take(entry.second); });
   space.gone = true;
-  space.doubted = space.counted;
+  AddDoubted(space, std::exchange(space.counted, {}));
+  space.contested = {};
 }
 
-void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) const {
-  const AddressRanges unmapped = Without(space.counted, shown);
-  space.doubted = Intersection(unmapped, contested_);
-  space.counted = Union(Intersection(space.counted, shown), space.doubted);
+// Each element of `doubted` is a part of the one before.
+void ManagedTracker::AddDoubted(Space& space, AddressRanges ranges) {
+  for (AddressRanges& one : space.doubted) {
+    AddressRanges more = Intersection(one, ranges);
+    one = Union(one, ranges);
+    ranges = std::move(more);
+  }
+  if (!ranges.empty()) {
+    space.doubted.push_back(std::move(ranges));
+  }
+}
+
+void ManagedTracker::AddCounted(Space& space, const AddressRanges& ranges) {
+  AddDoubted(space, Intersection(space.contested, ranges));
+  space.contested = Without(space.contested, ranges);
+  space.counted = Union(space.counted, ranges);
+}
+
+void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) {
+  AddDoubted(space, Without(space.contested, shown));
+  space.contested = Intersection(space.contested, shown);
+  space.counted = Intersection(space.counted, shown);
+}
+
+// What both count is counted once from now on; but where a charge of theirs is contested, both
+// stay.
+void ManagedTracker::Merge(Space& space, Space& other) {
+  const AddressRanges both = Intersection(space.counted, other.counted);
+  const AddressRanges contested = Union(space.contested, other.contested);
+  AddDoubted(space, Intersection(contested, both));
+  space.contested = Union(Without(contested, both), Intersection(space.contested, other.contested));
+  for (AddressRanges& ranges : other.doubted) {
+    AddDoubted(space, std::move(ranges));
+  }
+  space.counted = Union(space.counted, other.counted);
+  space.programs.merge(other.programs);
 }
 
 bool ManagedTracker::HasDoubts() const {
@@ -61,7 +94,10 @@ std::vector<ManagedTracker::Doubt> ManagedTracker::Doubts() const {
   };
   for (const auto& [witness, space] : spaces_) {
     add(space.counted, &Change::charged);
-    add(space.doubted, &Change::doubted);
+    for (const AddressRanges& ranges : space.doubted) {
+      add(ranges, &Change::charged);
+      add(ranges, &Change::doubted);
+    }
   }
   for (const auto& [thread, mapping] : now_) {
     add({mapping.claim.range}, &Change::mapping);
@@ -84,26 +120,29 @@ std::vector<ManagedTracker::Doubt> ManagedTracker::Doubts() const {
 void ManagedTracker::Resolve(const std::vector<std::pair<Doubt, std::size_t>>& holders) {
   const Processes before = Payers();
   AddressRanges freed;
-  AddressRanges contested;
-  AddressRanges settled;
-  for (const auto& [doubt, held] : holders) {
-    if (doubt.charged - doubt.doubted >= held) {
+  AddressRanges held;  // of those
+  for (const auto& [doubt, holders_there] : holders) {
+    if (doubt.charged - doubt.doubted >= holders_there) {
       freed.push_back(doubt.range);
-      (held == 0 ? settled : contested).push_back(doubt.range);
+      if (holders_there > 0) {
+        held.push_back(doubt.range);
+      }
     }
   }
   freed = Ordered(std::move(freed));
-  contested_ =
-      Union(Without(contested_, Ordered(std::move(settled))), Ordered(std::move(contested)));
+  held = Ordered(std::move(held));
   for (auto& [witness, space] : spaces_) {
-    space.counted = Without(space.counted, Intersection(space.doubted, freed));
-    space.doubted = Without(space.doubted, freed);
-    if (space.gone && space.counted.empty()) {
+    for (AddressRanges& ranges : space.doubted) {
+      ranges = Without(ranges, freed);
+    }
+    std::erase_if(space.doubted, [](const AddressRanges& ranges) { return ranges.empty(); });
+    space.contested = Union(Without(space.contested, freed), Intersection(space.counted, held));
+    if (space.gone && space.doubted.empty()) {
       released_.push_back(witness);
     }
   }
   std::erase_if(
-      spaces_, [](const auto& entry) { return entry.second.gone && entry.second.counted.empty(); });
+      spaces_, [](const auto& entry) { return entry.second.gone && entry.second.doubted.empty(); });
   (void)Recharge(before, {});
 }
 

@@ -67,7 +67,7 @@ void ManagedTracker::Know(Look look, const Claim& claim, AddressRanges shown) {
     return;
   }
   spaces_.try_emplace(claim.witness,
-                      Space{claim.process, {claim.program}, {}, std::move(shown), {}, false});
+                      Space{claim.process, {claim.program}, {}, std::move(shown), {}, {}, false});
 }
 
 bool ManagedTracker::Meets(const Claim& claim) const {
@@ -184,9 +184,7 @@ void ManagedTracker::JoinInto(Witness kept, Witness other, SeenByWitness& seen) 
     seen[kept].shown = Union(seen[kept].shown, said->second.shown);
   }
   const auto found = spaces_.find(other);
-  Space& space = spaces_[kept];
-  space.counted = Union(space.counted, found->second.counted);
-  space.programs.merge(found->second.programs);
+  Merge(spaces_[kept], found->second);
   spaces_.erase(found);
   released_.push_back(other);
   for (Mapping* mapping : Waiting()) {
@@ -230,7 +228,7 @@ void ManagedTracker::Count(Space& space, Mapping& mapping, const AddressRanges& 
   if (mapping.claim.program != 0) {
     space.programs.insert(mapping.claim.program);
   }
-  space.counted = Union(space.counted, part);
+  AddCounted(space, part);
   if (mapping.watched && !part.empty()) {
     intents.insert(space.process);
   }
@@ -308,7 +306,7 @@ void ManagedTracker::DropIdle(const SeenByWitness& seen) {
   std::erase_if(spaces_, [&](const auto& entry) {
     const auto& [witness, space] = entry;
     const auto waiting = Waiting();
-    const bool idle = space.counted.empty() && seen.contains(witness) &&
+    const bool idle = space.counted.empty() && space.doubted.empty() && seen.contains(witness) &&
                       std::ranges::none_of(waiting, [&](const Mapping* one) {
                         return one->claim.witness == entry.first ||
                                entry.second.programs.contains(one->claim.program);
@@ -442,7 +440,10 @@ std::uint64_t ManagedTracker::BytesOf(ledger::ProcessKey process) const {
   };
   for (const auto& [witness, space] : spaces_) {
     if (space.process == process) {
-      add(space.counted);
+      // Tables of what is contested may be those of another address space.
+      add(Without(space.counted, space.contested));
+      add(space.contested);
+      std::ranges::for_each(space.doubted, add);
     }
   }
   for (const Mapping* mapping : Waiting()) {

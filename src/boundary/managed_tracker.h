@@ -18,9 +18,11 @@
 // Even then the kernel has yet to unmap what is in the address space, and a tenant can delay that.
 // Its charges are *doubted*: UVM is asked how many of its files have something at these addresses,
 // and charges are given back only while at least as many remain. The remaining charges may belong
-// to address spaces that show those addresses by other means, as after a fork. So addresses that
-// such an address space stops showing are doubted too, until UVM has said that nothing is left
-// there.
+// to address spaces that show those addresses by other means, as after a fork, or have unmapped
+// them since they were looked at. Such a charge is *contested*: it may be all that is charged for
+// memory of the address space that is gone. So when its own address space stops showing those
+// addresses, or maps them anew, it becomes a doubted charge, and what is mapped anew is charged
+// besides it.
 //
 // A witness for each mapping would take two descriptors a mapping. So witnesses of one address
 // space are joined. The danger is to join those of two: one address space would then be forgotten.
@@ -180,13 +182,15 @@ class ManagedTracker {
     bool resolved = false;  // within a settlement
     [[nodiscard]] bool WasOver(Look look) const { return over && over_at < look; }
   };
+  // Is charged for `counted`, and once more for each element of `doubted`.
   struct Space {
     ledger::ProcessKey process = 0;
     std::set<std::uint64_t> programs;
-    AddressRanges counted;
-    AddressRanges seen;     // at the last look, or more
-    AddressRanges doubted;  // part of `counted`; by the last look
-    bool gone = false;
+    AddressRanges counted;    // managed memory, by the last look
+    AddressRanges seen;       // at the last look, or more
+    AddressRanges contested;  // part of `counted`
+    std::vector<AddressRanges> doubted;
+    bool gone = false;  // nothing is counted
   };
   using Processes = std::set<ledger::ProcessKey>;
   using SeenByWitness = std::map<Witness, Seen>;
@@ -200,7 +204,10 @@ class ManagedTracker {
   void Release(const Mapping& mapping);
   void DoubtGone(const SeenByWitness& seen);
   void DoubtAll(Witness witness);
-  void CountShown(Space& space, const AddressRanges& shown) const;
+  static void AddDoubted(Space& space, AddressRanges ranges);
+  static void AddCounted(Space& space, const AddressRanges& ranges);
+  static void CountShown(Space& space, const AddressRanges& shown);
+  static void Merge(Space& space, Space& other);
   void Recognise(SeenByWitness& seen, Processes& intents);
   void JoinInto(Witness kept, Witness other, SeenByWitness& seen);
   void SettleOwn(Look look, const SeenByWitness& seen, Processes& intents);
@@ -210,7 +217,7 @@ class ManagedTracker {
   void NoteResolved(Look look);
   void DropIdle(const SeenByWitness& seen);
   void LoadSpace(StateReader& reader, bool of_process);
-  void LoadRange(StateReader& reader, bool counted, bool seen);
+  void LoadRange(StateReader& reader, std::uint64_t tag);
   [[nodiscard]] Mapping LoadMapping(StateReader& reader, bool over, Thread* thread) const;
 
   ledger::Ledger& ledger_;
@@ -222,7 +229,6 @@ class ManagedTracker {
   // Mappings that this settlement, or the last, resolved although they were not known to be over.
   AddressRanges resolved_;
   Look resolved_at_ = 0;
-  AddressRanges contested_;  // given back although UVM has something there
   Look clock_ = 0;
   bool any_space_ = false;  // a UVM space exists or existed
 };

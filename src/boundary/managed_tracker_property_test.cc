@@ -52,8 +52,8 @@ AddressRanges RangesOf(const Blocks& blocks) {
 }
 
 // A simulated machine. `tame`: each process has an address space of its own, makes one mapping at a
-// time and maps nothing over another. Then the charge is exact whenever all is settled. Otherwise
-// it is never too low.
+// time and maps nothing over another. Then the charge is exact whenever all is settled, but for
+// tables of contested pieces. Otherwise it is never too low.
 class Machine {
  public:
   Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
@@ -351,7 +351,8 @@ class Machine {
       Leave(pending_.begin()->first);
     }
     Settle();
-    EXPECT_EQ(ledger_.Used(0), Living());
+    EXPECT_GE(ledger_.Used(0), Living());
+    EXPECT_LT(ledger_.Used(0), Living() + 2 * kMib) << "a block too many";
   }
 
   std::mt19937_64 random_;

@@ -147,28 +147,79 @@ TEST_F(ManagedTrackerTest, WhatUvmStillHasOfAGoneAddressSpaceStaysCharged) {
   EXPECT_EQ(tracker_.TakeReleased(), std::vector<Witness>{1});
 }
 
+// Two address spaces are charged for a piece that UVM has once. The charge of the first one is
+// given back. Then the second charge is all there is, whosever the piece is.
+class ContestedChargeTest : public ManagedTrackerTest {
+ protected:
+  ContestedChargeTest() {
+    for (const Witness witness : {1U, 2U}) {
+      Map(witness, witness, Piece(0));
+      EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{witness, {State::kShown, {Piece(0)}}}}));
+    }
+    EXPECT_EQ(ledger_.Used(0), 2 * kPiece);
+    EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{1, {State::kGone, {}}}}));
+    Resolve({{Piece(0)}});
+    EXPECT_EQ(ledger_.Used(0), kPiece);
+  }
+  // A call of a program that nobody knows yet.
+  void Map(Witness witness, std::uint64_t program, AddressRange range, AddressRanges shown = {}) {
+    const ManagedTracker::Claim claim{witness, 2, program, range};
+    const auto before = tracker_.BeginLook();
+    EXPECT_FALSE(tracker_.Charge(20, claim));
+    tracker_.Know(before, claim, std::move(shown));
+    tracker_.Over(20);
+  }
+  // Settles with an address space that shows these.
+  void Show(const AddressRanges& shown) {
+    const auto look = tracker_.BeginLook();
+    std::map<Witness, ManagedTracker::Seen> seen;
+    for (const Witness witness : tracker_.Spaces()) {
+      seen[witness] = {State::kShown, shown};
+    }
+    EXPECT_TRUE(tracker_.Settle(look, seen));
+    EXPECT_TRUE(tracker_.Unplaced(look).empty());
+  }
+
+  const std::uint64_t kPiece = ManagedBytes({Piece(0)});
+};
+
 // A fork's address space shows the address, but has nothing there in UVM. It must not stand for
 // another that has.
-TEST_F(ManagedTrackerTest, WhatWasGivenBackOnAnothersChargeIsNotGivenBackTwice) {
-  for (const Witness witness : {1U, 2U}) {
-    const ManagedTracker::Claim claim{witness, witness, witness, Piece(0)};
-    const auto before = tracker_.BeginLook();
-    EXPECT_FALSE(tracker_.Charge(static_cast<int>(witness), claim));
-    tracker_.Know(before, claim, {});
-    tracker_.Over(static_cast<int>(witness));
-    EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{witness, {State::kShown, {Piece(0)}}}}));
-  }
-  const std::vector<AddressRanges> held = {{Piece(0)}};
-  EXPECT_EQ(ledger_.Used(0), 2 * ManagedBytes({Piece(0)}));
-  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{1, {State::kGone, {}}}}));
-  Resolve(held);
-  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
-  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{2, {State::kShown, {}}}}));
-  Resolve(held);
-  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)})) << "it lies there still";
-  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{2, {State::kShown, {}}}}));
+TEST_F(ContestedChargeTest, StaysWhenItsAddressSpaceStopsShowingIt) {
+  Show({});
+  Resolve({{Piece(0)}});
+  EXPECT_EQ(ledger_.Used(0), kPiece) << "it lies there still";
+  Show({});
   Resolve({});
   EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+// Piece 0 is unmapped and mapped again between two looks.
+TEST_F(ContestedChargeTest, IsNotThatOfAnotherMappingThere) {
+  Map(2, 2, Piece(0));
+  Show({Piece(0)});
+  Resolve({{Piece(0)}, {Piece(0)}});
+  EXPECT_EQ(ledger_.Used(0), 2 * kPiece);
+  Resolve({{Piece(0)}});
+  EXPECT_EQ(ledger_.Used(0), kPiece) << "the first one is gone";
+  Show({});
+  Resolve({});
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+// Witnesses 2 and 3 are of one address space. That is known once piece 1 appears in both.
+TEST_F(ContestedChargeTest, StaysWhenAddressSpacesAreJoined) {
+  Map(3, 3, Piece(0), {});
+  Show({Piece(0)});
+  ASSERT_EQ(tracker_.Spaces().size(), 2U);
+  Map(3, 3, Piece(1));
+  Show({Piece(0), Piece(1)});
+  ASSERT_EQ(tracker_.Spaces().size(), 1U);
+  Resolve({{Piece(0)}, {Piece(0), Piece(1)}});
+  EXPECT_EQ(ledger_.Used(0), kPiece + ManagedBytes({Piece(0), Piece(1)}));
+  Resolve({{Piece(0), Piece(1)}});
+  EXPECT_GE(ledger_.Used(0), ManagedBytes({Piece(0), Piece(1)}));
+  EXPECT_LT(ledger_.Used(0), ManagedBytes({Piece(0), Piece(1)}) + 2 * kMib) << "tables at most";
 }
 
 TEST_F(ManagedTrackerTest, NothingIsAskedWhereAThreadIsAboutToMap) {

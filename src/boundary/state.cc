@@ -21,7 +21,7 @@ enum Tag : StateTag {
   kRefused = 1,   // what was refused, how often
   kSizes = 2,     // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
   kSpace = 3,     // kSpaceKey, kSpaceTracker
-  kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kNow, kOver
+  kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kDoubted, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
   kEncoders = 6,  // client, its serial number, GPU, how many it has taken
   kEntries = 7,   // client, its serial number, how many entries the driver keeps for it
@@ -46,7 +46,8 @@ enum Tag : StateTag {
   kCounted = 36 | kRequired,       // of an address space: witness, start, end
   kSeen = 37 | kRequired,          // the same
   kAnyUvmSpace = 38,               // there is or was a UVM space
-  kContested = 39 | kRequired,     // start, end
+  kContested = 50 | kRequired,     // of an address space: witness, start, end
+  kDoubted = 51 | kRequired,       // the same, several times where it is charged so
 
   kDmaClient = 40,   // client, its serial number, owner
   kDmaRange = 41,    // serial number, handle, space, GPU, covered
@@ -177,15 +178,17 @@ void ManagedTracker::Save(StateWriter& writer) const {
   writer.Row(kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
     writer.Row(kManagedSpace, witness, space.process);
-    for (const AddressRange& range : space.counted) {
-      writer.Row(kCounted, witness, range.start, range.end);
+    const auto write = [&](StateTag tag, const AddressRanges& ranges) {
+      for (const AddressRange& range : ranges) {
+        writer.Row(tag, witness, range.start, range.end);
+      }
+    };
+    write(kCounted, space.counted);
+    write(kSeen, space.seen);
+    write(kContested, space.contested);
+    for (const AddressRanges& ranges : space.doubted) {
+      write(kDoubted, ranges);
     }
-    for (const AddressRange& range : space.seen) {
-      writer.Row(kSeen, witness, range.start, range.end);
-    }
-  }
-  for (const AddressRange& range : contested_) {
-    writer.Row(kContested, range.start, range.end);
   }
   const auto write = [&](StateTag tag, const Mapping& mapping, std::uint64_t last) {
     const Claim& claim = mapping.claim;
@@ -230,17 +233,28 @@ void ManagedTracker::LoadSpace(StateReader& reader, bool of_process) {
   }
 }
 
-void ManagedTracker::LoadRange(StateReader& reader, bool counted, bool seen) {
+void ManagedTracker::LoadRange(StateReader& reader, std::uint64_t tag) {
   const auto found = spaces_.find(reader.Number());
   const AddressRange range = LoadAddresses(reader);
-  if (Check(reader, found != spaces_.end(), "a mapping in an unknown address space")) {
-    Space& space = found->second;
-    if (counted) {
-      space.counted.push_back(range);
+  if (!Check(reader, found != spaces_.end(), "a mapping in an unknown address space")) {
+    return;
+  }
+  Space& space = found->second;
+  if (tag == kShown || tag == kCounted) {
+    space.counted.push_back(range);
+  }
+  if (tag == kShown || tag == kSeen) {
+    space.seen.push_back(range);
+  }
+  if (tag == kContested) {
+    space.contested.push_back(range);
+  }
+  if (tag == kDoubted) {
+    // Each element is a part of the one before, so the first range of one follows a later one.
+    if (space.doubted.empty() || range.start < space.doubted.back().back().end) {
+      space.doubted.emplace_back();
     }
-    if (seen) {
-      space.seen.push_back(range);
-    }
+    space.doubted.back().push_back(range);
   }
 }
 
@@ -260,10 +274,9 @@ void ManagedTracker::Load(StateReader& reader) {
       case kShown:
       case kCounted:
       case kSeen:
-        LoadRange(reader, tag != kSeen, tag != kCounted);
-        return true;
       case kContested:
-        contested_.push_back(LoadAddresses(reader));
+      case kDoubted:
+        LoadRange(reader, tag);
         return true;
       case kNow: {
         Thread thread = 0;
@@ -281,8 +294,8 @@ void ManagedTracker::Load(StateReader& reader) {
   for (auto& [witness, space] : spaces_) {
     space.counted = Ordered(std::move(space.counted));
     space.seen = Ordered(std::move(space.seen));
+    space.contested = Intersection(Ordered(std::move(space.contested)), space.counted);
   }
-  contested_ = Ordered(std::move(contested_));
 }
 
 // --- RM's own mappings
