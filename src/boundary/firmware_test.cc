@@ -91,6 +91,12 @@ TEST_F(FirmwareTest, RefusesOtherNumbersWithNumberAndSize) {
       << "shows the whole card's load";
 }
 
+// The driver looks there by the object's class before it looks at the size.
+TEST_F(FirmwareTest, CommandsOfAnObjectOfTheirOwnAreUnknownToOthers) {
+  EXPECT_EQ(Ask<2>(kSubdevice, rm::BINAPI_0107), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_EQ(Ask<rm::kMaxFirmwareBytes + 1>(kSubdevice, rm::BINAPI_0107), rm::NV_ERR_NOT_SUPPORTED);
+}
+
 TEST_F(FirmwareTest, RefusesOtherSizes) {
   EXPECT_EQ(Ask<331>(kSubdevice, rm::GSS_LEGACY_8159), rm::NV_ERR_INVALID_ARGUMENT);
   EXPECT_EQ(Ask<333>(kSubdevice, rm::GSS_LEGACY_8159), rm::NV_ERR_INVALID_ARGUMENT);

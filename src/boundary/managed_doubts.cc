@@ -58,8 +58,7 @@ void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) {
   space.counted = Intersection(space.counted, shown);
 }
 
-// What both count is counted once from now on; but where a charge of theirs is contested, both
-// stay.
+// Counts once what both count, but keeps both charges where one of them is contested.
 void ManagedTracker::Merge(Space& space, Space& other) {
   const AddressRanges both = Intersection(space.counted, other.counted);
   const AddressRanges contested = Union(space.contested, other.contested);

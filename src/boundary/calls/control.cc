@@ -245,6 +245,35 @@ std::optional<Decision> DecideControlEarly(Container& /*container*/, Call& call)
   return (call.command & 0xffffU) == 0 ? std::optional(Succeed(call)) : std::nullopt;
 }
 
+// Refuses parameters that the driver refuses before it looks at them, in its order. `cls`: that of
+// the object; 0: there is none.
+std::optional<Decision> RefuseMalformed(Container& container, Call& call, std::uint32_t cls) {
+  const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
+  if ((head.params == 0) == (head.paramsSize == 0)) {
+    // The kernel driver has no sizes for the firmware's commands, so it looks for the object first.
+    // Its tables of classes do not have those commands.
+    const bool in_tables = rm::RouteOf(call.command, cls) == rm::ControlRoute::kTable;
+    const rm::ControlRow* row = rm::FindControl(call.command);
+    const bool of_firmware = row != nullptr && row->most_bytes != 0;
+    if (cls == 0 && (of_firmware || !in_tables)) {
+      return std::nullopt;
+    }
+    if (of_firmware && in_tables) {
+      return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                              ControlName(call.command) + " on another object");
+    }
+    if (rm::ControlTakes(container.abi, call.command, head.paramsSize)) {
+      if (call.copy_in == rm::NV_OK) {
+        return std::nullopt;
+      }
+      return container.Answer(call, call.copy_in, Reason::kInvalid,
+                              ControlName(call.command) + " (copy in)");
+    }
+  }
+  return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                          ControlName(call.command) + " (size)");
+}
+
 Decision DecideControl(Container& container, Call& call, Decision decision) {
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
   if ((head.flags & rm::NVOS54_FLAGS_FINN_SERIALIZED) != 0) {
@@ -261,18 +290,8 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
       !rm::ControlKnown(container.abi, call.command)) {
     return RefuseControl(container, call, rm::NV_ERR_NOT_SUPPORTED);
   }
-  const bool half_given = (head.params == 0) != (head.paramsSize == 0);
-  // The kernel driver has no sizes for the firmware's commands, so it looks for the object first.
-  const bool object_first = route != rm::ControlRoute::kTable && !half_given;
-  if (object || !object_first) {
-    if (half_given || !rm::ControlTakes(container.abi, call.command, head.paramsSize)) {
-      return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
-                              ControlName(call.command) + " (size)");
-    }
-    if (call.copy_in != rm::NV_OK) {
-      return container.Answer(call, call.copy_in, Reason::kInvalid,
-                              ControlName(call.command) + " (copy in)");
-    }
+  if (auto refused = RefuseMalformed(container, call, object ? object->cls : 0)) {
+    return *std::move(refused);
   }
   if (!object) {
     return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
