@@ -15,7 +15,9 @@ _DECISIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           "../../src/boundary/testdata/decisions.tsv")
 _BRANCHES = ["535", "550", "570", "580", "590", "595", "610"]
 NO_MEMORY, NOT_SUPPORTED, INVALID_CLASS, NO_PERMISSION = 0x51, 0x56, 0x22, 0x1B
-TAKEN, INVALID_ARGUMENT, NO_CLIENT, INVALID_LIMIT, NOT_FOUND = 0x19, 0x1F, 0x23, 0x2E, 0x57
+TAKEN, INVALID_ARGUMENT, NO_CLIENT, INVALID_LIMIT = 0x19, 0x1F, 0x23, 0x2E
+NO_OBJECT, INVALID_STATE, NOT_FOUND = 0x33, 0x40, 0x57
+PAGE = 2 << 20
 
 # Indices of FB info, by what the slice is told (KiB). See src/boundary/calls/view.cc.
 FB_TOTAL = (0x07, 0x08, 0x09, 0x20)
@@ -163,7 +165,20 @@ def beyond_the_list(_nodes, call, one, _other):
         one.nested[0][4 + 12 * count:] = bytes(len(one.nested[0]) - 4 - 12 * count)
 
 
-ADJUST = [client_handles, picked_handles, places, heap_size, fb_info, regions, pids, beyond_the_list]
+def bars(nodes, call, one, _other):
+    """No window is larger than the slice needs; registers need some MiB whatever it is."""
+    if call.command != d.BAR_INFO or not one.ok():
+        return
+    entries = one.nested[-1]
+    most = max(1 << (nodes.limit - 1).bit_length(), 256 << 20)
+    for at in range(8, len(entries) - 23, 24):
+        size = struct.unpack_from("<Q", entries, at + 8)[0]
+        if size > most:
+            struct.pack_into("<I", entries, at + 4, most >> 20)
+            struct.pack_into("<Q", entries, at + 8, most)
+
+
+ADJUST = [bars, client_handles, picked_handles, places, heap_size, fb_info, regions, pids, beyond_the_list]
 
 
 # --- Differences that stand.
@@ -236,6 +251,8 @@ def over_the_limit(nodes, call, one, other):
     wanted = nodes.group_bytes if context else call.bytes
     if one.errno or other.status != NO_MEMORY or not wanted or not _as_asked(call, other):
         return False
+    # What was made is in `used` with its pages; the largest ones have 2 MiB.
+    wanted = -(-wanted // PAGE) * PAGE
     return nodes.plain.used() + (0 if one.ok() else wanted) > nodes.limit
 
 
@@ -258,9 +275,10 @@ def os_events(_nodes, call, one, other):
 
 
 def two_faults_of_dup(_nodes, call, one, other):
-    """A source that cannot be copied below a parent that is not there: the ledger knows the second."""
+    """A source that cannot be copied: the ledger says first that the parent is not there, the boundary
+    that it is of the pages that all tenants read."""
     return (call.nr == d.ESC["RM_DUP_OBJECT"] and one.status == INVALID_ARGUMENT and
-            other.status == NOT_FOUND)
+            other.status in (NOT_FOUND, NOT_SUPPORTED))
 
 
 def event_through_the_card(_nodes, call, one, other):
@@ -273,7 +291,16 @@ def nothing_mapped(nodes, call, one, other):
     """A GPU mapping of no bytes for a client that is not the container's: the boundary asks for the
     client first."""
     return (nodes.policy.name("escape", call.nr) == "NV_ESC_RM_MAP_MEMORY_DMA" and
-            one.status == INVALID_LIMIT and other.status == NO_CLIENT)
+            one.status == INVALID_LIMIT and other.status == NO_OBJECT)
+
+
+def named_first(nodes, call, one, other):
+    """The boundary looks whose client or memory a control names; then the driver whether the object
+    takes that control. The simulated one does not have all of these."""
+    return (call.command is not None and
+            nodes.policy.effect("control", call.command) in ("client", "own-memory") and
+            one.status == NOT_SUPPORTED and other.status in (NO_CLIENT, NO_OBJECT) and
+            _as_asked(call, other))
 
 
 def handed_to_the_firmware(_nodes, call, _one, other):
@@ -284,6 +311,15 @@ def handed_to_the_firmware(_nodes, call, _one, other):
             other.status in (NOT_SUPPORTED, NO_PERMISSION) and _as_asked(call, other))
 
 
+def encoder_given(nodes, call, one, other):
+    """A session of the encoder that the container has not taken; how the firmware refuses it nobody
+    has recorded."""
+    return (call.command is not None and
+            nodes.policy.effect("control", call.command) == "give-encoder" and
+            one.status == INVALID_STATE and other.status == INVALID_ARGUMENT and
+            _as_asked(call, other))
+
+
 def preemption_kept(nodes, call, _one, other):
     """A mode of preemption that is not finer is taken note of, on whatever channel."""
     return (call.command is not None and
@@ -291,7 +327,8 @@ def preemption_kept(nodes, call, _one, other):
             other.status == 0 and _as_asked(call, other))
 
 
-EXCUSE = [handed_to_the_firmware, preemption_kept, nothing_mapped, refused_as_asked, class_not_listed, class_unsupported, control_not_listed, answered_by_us,
+EXCUSE = [handed_to_the_firmware, encoder_given, preemption_kept, nothing_mapped, named_first,
+          refused_as_asked, class_not_listed, class_unsupported, control_not_listed, answered_by_us,
           escape_refused, older_memory, heap_function, over_the_limit, driver_chosen, open_complete,
           os_events, two_faults_of_dup, event_through_the_card]
 
