@@ -38,10 +38,12 @@ FUZZ_SECONDS ?= 10
 TESTS_AT_ONCE ?= $(shell echo $$((2 * $(JOBS))))
 # Which stories with Kubernetes: PART/PARTS, or SCRIPT:CASE...; nothing: all of them.
 STORIES ?=
+# Which of the files clang-tidy reads: PART/PARTS.
+LINT ?= 1/1
 # Those that `make test` runs where Kubernetes was built before.
 FEW_STORIES := slices_test.py:limits chart_test.py:manifests hostile_test.py:words
 # The parts of `make nightly` besides `make test`. CONTRIBUTING.md says what each is for.
-PARTS := engines long threads soak lint packages go kubernetes-1 kubernetes-2 kubernetes-3
+PARTS := engines long threads soak packages go lint-1 lint-2 lint-3 kubernetes-1 kubernetes-2 kubernetes-3
 REPORT ?= build/report.html
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
@@ -152,10 +154,12 @@ nightly-engines nightly-long: nightly-%: test-deps
 nightly-threads: check-deps
 	$(call thread_sanitizer,unit_tests,-R '^unit\.' -E '^unit\.($(subst $(SPACE),|,$(NOT_FOR_TSAN)))$$')
 
+# The tests of tests/flaky.tsv run in the other parts.
 nightly-soak:
-	@$(MAKE) soak SECONDS_EACH=10 REPEATS=1
+	@$(MAKE) soak SECONDS_EACH=10 REPEATS=0
 
-nightly-lint: lint
+nightly-lint-1 nightly-lint-2 nightly-lint-3: nightly-lint-%:
+	@$(MAKE) lint LINT=$*/3
 
 # First on this machine, then on a fresh Debian.
 nightly-packages: test-deps
@@ -195,7 +199,7 @@ lint: check-deps
 	@tools/check_format.sh
 	@test -f build/compile_commands.json || \
 	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
-	@tools/tidy.py --build build --jobs $(JOBS)
+	@tools/tidy.py --build build --jobs $(JOBS) --part $(LINT)
 
 # Builds cgpu-sim too, so that clang checks its locks (src/base/mutex.h).
 test-asan:

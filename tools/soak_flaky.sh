@@ -13,7 +13,7 @@ done
 names=$(grep -v '^#' tests/flaky.tsv | cut -f1 | grep -v -e '^cluster\.' -e '^unit\.' | sort -u)
 echo "soak: $(echo "$names" | wc -l) tests that failed once, $repeats times each, beside a load of 8"
 ctest --preset release -R "^($(echo "$names" | sed 's/\./\\./g' | paste -sd'|'))\$" \
-  --repeat "until-fail:$repeats"
+  --repeat "until-fail:$repeats" --parallel "${TESTS_AT_ONCE:-4}"
 echo "soak: unit tests that failed once, $repeats times each"
 for test in $(grep -o '^unit\.[a-z_]*' tests/flaky.tsv | sort -u); do
   RC_PARAMS="max_success=20" "build/asan/unit/${test#unit.}" --gtest_brief=1 \

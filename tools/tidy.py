@@ -62,6 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="folder with compile_commands.json")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--part", default="1/1", help="PART/PARTS of the files")
     parser.add_argument("files", nargs="*", help="only these; all of them if none is named")
     options = parser.parse_args()
     build = ROOT / options.build
@@ -86,7 +87,8 @@ def main():
         return f"{source.relative_to(ROOT)}\n{ran.stdout}"
 
     only = {pathlib.Path(name).resolve() for name in options.files}
-    chosen = [item for item in sources(database) if not only or item[0] in only]
+    part, parts = map(int, options.part.split("/"))
+    chosen = [item for item in sources(database) if not only or item[0] in only][part - 1::parts]
     with ThreadPoolExecutor(options.jobs) as pool:
         bad = 0
         for text in filter(None, pool.map(check, chosen)):

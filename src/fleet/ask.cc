@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -81,7 +82,7 @@ void PerformAll(CURLM* multi) {
   while (const CURLMsg* const message = curl_multi_info_read(multi, &left)) {
     char* question = nullptr;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &question);
-    static_cast<Question*>(static_cast<void*>(question))->code = message->data.result;
+    std::bit_cast<Question*>(question)->code = message->data.result;
   }
 }
 

@@ -90,7 +90,7 @@ MetricsAnswer Refuse(int status, const std::string& reason, const std::string& m
 }
 
 MetricsAnswer CustomMetrics::Answer(const MetricsQuery& query, double now) {
-  const MetricsAnswer none = Refuse(404, "NotFound", "cgpu has no such metric");
+  MetricsAnswer none = Refuse(404, "NotFound", "cgpu has no such metric");
   if (!query.path.starts_with(kCustomMetrics)) {
     return none;
   }

@@ -115,6 +115,7 @@ std::vector<Exporter> Pods::Exporters() const {
     }
   }
   std::vector<Exporter> exporters;
+  exporters.reserve(best.size());
   for (auto& [node, one] : best) {
     exporters.push_back({node, one.second});
   }

@@ -60,6 +60,7 @@ std::vector<UseCounter::Share> UseCounter::SharesOf(const Sample& sample) {
     add({latest_, window_begin, sample.end_ns});
   }
   std::vector<Share> all;
+  all.reserve(shares.size());
   for (auto& [pid, share] : shares) {
     all.push_back(std::move(share));
   }
@@ -125,6 +126,7 @@ void UseCounter::AddSample(const Sample& sample) {
   }
   std::vector<Share> shares = SharesOf(sample);
   std::vector<Habits::Presence> present;
+  present.reserve(shares.size());
   for (const Share& share : shares) {
     present.push_back(share.presence);
   }

@@ -244,6 +244,7 @@ Result<std::uint64_t> LimitOnGpu(const MemoryRequest& request, const Gpu& gpu,
 Result<std::vector<Gpu>> SelectGpus(const GpuRequest& request, const std::vector<Gpu>& gpus) {
   CGPU_ASSIGN_OR_RETURN(auto chosen, Select(request, gpus));
   std::vector<Gpu> selected;
+  selected.reserve(chosen.size());
   for (const std::size_t i : chosen) {
     selected.push_back(gpus[i]);
   }

@@ -132,6 +132,7 @@ Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_
 bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
                   Clock::time_point until) {
   std::vector<Question> questions;
+  questions.reserve(ids.size());
   for (const std::string& id : ids) {
     questions.push_back({id});
   }

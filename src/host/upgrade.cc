@@ -115,6 +115,7 @@ Result<std::vector<Upgraded>> UpgradeShims(const Registry& registry, const std::
   CGPU_ASSIGN_OR_RETURN(const auto file, OpenFile(program, O_RDONLY));
   CGPU_ASSIGN_OR_RETURN(const auto chosen, Chosen(registry, containers));
   std::vector<Upgraded> results;
+  results.reserve(chosen.size());
   for (const Reservation& reservation : chosen) {
     results.push_back(
         {reservation.id, reservation.name, UpgradeShim(registry, reservation, file.get())});

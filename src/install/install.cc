@@ -41,6 +41,7 @@ std::string Absolute(const std::string& pattern, const std::string& file) {
 std::vector<std::string> Matches(const std::string& pattern) {
   glob_t found{};
   std::vector<std::string> files;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
   if (glob(pattern.c_str(), GLOB_PERIOD, nullptr, &found) == 0) {
     files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   }

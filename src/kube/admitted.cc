@@ -58,6 +58,7 @@ bool Admitted::Remove(const std::string& pod) {
 
 std::vector<std::string> Admitted::Pods() const {
   std::vector<std::string> uids;
+  uids.reserve(pods_.size());
   for (const auto& [uid, one] : pods_) {
     uids.push_back(uid);
   }

@@ -97,8 +97,10 @@ YAML::Node Named(const YAML::Node& list, const std::string& name, const char* ki
 }  // namespace
 
 Result<Access> AccessInPod() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes it
   const char* const host = std::getenv("KUBERNETES_SERVICE_HOST");
   const char* const port = std::getenv("KUBERNETES_SERVICE_PORT");
+  // NOLINTEND(concurrency-mt-unsafe)
   if (host == nullptr || port == nullptr) {
     return Error{Code::kNotFound, 0, "this process runs in no pod of Kubernetes",
                  "name a kubeconfig file: --kubeconfig FILE"};

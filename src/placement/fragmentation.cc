@@ -127,6 +127,7 @@ std::vector<Typical> TypicalOf(const std::vector<Request>& requests, unsigned pe
     typical.weight += 1;
   }
   std::vector<Typical> all;
+  all.reserve(counts.size());
   for (auto& [name, typical] : counts) {
     all.push_back(std::move(typical));
   }

@@ -77,14 +77,14 @@ int CallSteps::ExecuteDecided(Pending& pending, Decision& decision) {
   }
   const auto no_questions = questions_.KeepOut(decision);
   const auto schedules = WhatIsScheduled(pending.call, decision);
-  int error = decision.error;
-  if (schedules) {
-    error = Schedule(pending, *schedules);
-  } else if (decision.effects.switches_channels) {
-    error = SwitchChannels(pending, *decision.gpu);
-  } else {
-    error = executor_.Execute(pending);
-  }
+  const auto execute = [&] {
+    if (schedules) {
+      return Schedule(pending, *schedules);
+    }
+    return decision.effects.switches_channels ? SwitchChannels(pending, *decision.gpu)
+                                              : executor_.Execute(pending);
+  };
+  const int error = execute();
   Account(pending, decision, error);
   return error;
 }

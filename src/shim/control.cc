@@ -54,6 +54,7 @@ ContainerStatus ContainerControl::Status() {
   status.since = config_.since;
   status.counters = accounting_.counters.Read();
   std::vector<std::uint64_t> throttled_us;
+  throttled_us.reserve(config_.gpus.size());
   for (std::size_t i = 0; i < config_.gpus.size(); ++i) {
     throttled_us.push_back(scheduler_.Throttled(i));
   }

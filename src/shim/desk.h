@@ -7,6 +7,8 @@
 #ifndef CGPU_SHIM_DESK_H_
 #define CGPU_SHIM_DESK_H_
 
+#include <poll.h>
+
 #include <cstddef>
 #include <list>
 #include <memory>
@@ -22,8 +24,6 @@
 #include "shim/housekeeping.h"
 #include "shim/server.h"
 #include "shim/watchers.h"
-
-struct pollfd;
 
 namespace cgpu::shim {
 

@@ -60,6 +60,7 @@ void Watchers::Tell(const std::vector<WorkerPool::Root>& roots) {
 
 std::vector<WatcherState> Watchers::Save() const {
   std::vector<WatcherState> state;
+  state.reserve(all_.size());
   for (const Watcher& watcher : all_) {
     state.push_back({watcher.connection.get(), watcher.told});
   }

@@ -132,7 +132,7 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
   }
   const Bytes& params = call.nested[0].bytes;
   const ledger::FileKey file = call.fd->tag;
-  Result<ledger::Reservation> reservation = ledger::Reservation();
+  ledger::ReserveResult reservation = ledger::Reservation();
   if (exports) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
     const auto object =
