@@ -251,7 +251,7 @@ def over_the_limit(nodes, call, one, other):
     wanted = nodes.group_bytes if context else call.bytes
     if one.errno or other.status != NO_MEMORY or not wanted or not _as_asked(call, other):
         return False
-    # What was made is in `used` with its pages; the largest ones have 2 MiB.
+    # Rounds up to the largest page, as `used` has what was made.
     wanted = -(-wanted // PAGE) * PAGE
     return nodes.plain.used() + (0 if one.ok() else wanted) > nodes.limit
 
