@@ -77,6 +77,13 @@ AddressRange LoadAddresses(StateReader& reader) {
   return range;
 }
 
+void WriteRanges(StateWriter& writer, StateTag tag, std::uint64_t witness,
+                 const AddressRanges& ranges) {
+  for (const AddressRange& range : ranges) {
+    writer.Row(tag, witness, range.start, range.end);
+  }
+}
+
 }  // namespace
 
 // --- UVM's address spaces
@@ -178,16 +185,11 @@ void ManagedTracker::Save(StateWriter& writer) const {
   writer.Row(kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
     writer.Row(kManagedSpace, witness, space.process);
-    const auto write = [&](StateTag tag, const AddressRanges& ranges) {
-      for (const AddressRange& range : ranges) {
-        writer.Row(tag, witness, range.start, range.end);
-      }
-    };
-    write(kCounted, space.counted);
-    write(kSeen, space.seen);
-    write(kContested, space.contested);
+    WriteRanges(writer, kCounted, witness, space.counted);
+    WriteRanges(writer, kSeen, witness, space.seen);
+    WriteRanges(writer, kContested, witness, space.contested);
     for (const AddressRanges& ranges : space.doubted) {
-      write(kDoubted, ranges);
+      WriteRanges(writer, kDoubted, witness, ranges);
     }
   }
   const auto write = [&](StateTag tag, const Mapping& mapping, std::uint64_t last) {

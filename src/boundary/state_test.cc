@@ -15,6 +15,7 @@
 
 #include "boundary/dma_tracker.h"
 #include "boundary/managed_tracker.h"
+#include "boundary/managed_tracker_testing.h"
 #include "boundary/testing.h"
 #include "boundary/uvm_tracker.h"
 
@@ -187,11 +188,15 @@ struct ManagedStep {
   bool all;
 };
 
-// Plays a step and compares the results that it reports.
-bool Play(const ManagedStep& step, ManagedTracker::Look& look, ManagedTracker& tracker) {
-  const ManagedTracker::Seen seen = {
-      step.all ? ManagedTracker::Seen::State::kShown : ManagedTracker::Seen::State::kGone,
-      Ordered(step.ranges)};
+// Plays a step and compares the results that it reports. `gone`: witnesses that have said so once.
+bool Play(const ManagedStep& step, ManagedTracker::Look& look, std::set<Witness>& gone,
+          ManagedTracker& tracker) {
+  const auto ask = [&](Witness witness) -> ManagedTracker::Seen {
+    if (!step.all) {
+      gone.insert(witness);
+    }
+    return {gone.contains(witness) ? State::kGone : State::kShown, Ordered(step.ranges)};
+  };
   switch (step.what) {
     case 0:
     case 1:
@@ -208,17 +213,18 @@ bool Play(const ManagedStep& step, ManagedTracker::Look& look, ManagedTracker& t
       look = tracker.BeginLook();
       return true;
     case 7: {
-      std::map<ManagedTracker::Witness, ManagedTracker::Seen> all;
+      std::map<Witness, ManagedTracker::Seen> all;
       for (const auto witness : tracker.Spaces()) {
-        all[witness] = seen;
+        all[witness] = ask(witness);
       }
       return tracker.Settle(look, std::move(all));
     }
     case 8: {
       bool fits = true;
       for (const auto witness : tracker.Unplaced(look)) {
-        fits = tracker.Place(look, witness, seen) && fits;
+        fits = tracker.Place(look, witness, ask(witness)) && fits;
       }
+      AnswerDoubts(tracker, {Ordered(step.ranges)});
       return fits;
     }
     case 9:
@@ -236,6 +242,7 @@ TEST(BoundaryState, AManagedTrackerGoesOnAsTheOldOne) {
   Managed old;
   Managed next;
   ManagedTracker::Look look = 0;
+  std::set<Witness> gone;
   bool settling = false;  // a shim finishes a settlement before it hands over
   std::set<ledger::Gpu> gpus;
   Dice dice;
@@ -259,8 +266,8 @@ TEST(BoundaryState, AManagedTrackerGoesOnAsTheOldOne) {
     }
     settling = step.what == kSettle || (settling && step.what != kPlace);
     ManagedTracker::Look next_look = look;
-    const bool done = Play(step, look, *old.tracker);
-    ASSERT_EQ(Play(step, next_look, *next.tracker), done);
+    const bool done = Play(step, look, gone, *old.tracker);
+    ASSERT_EQ(Play(step, next_look, gone, *next.tracker), done);
     ASSERT_EQ(next_look, look);
     if (step.what == 9 && done) {
       gpus = step.all ? std::set<ledger::Gpu>{0, 1} : std::set<ledger::Gpu>{0};

@@ -245,33 +245,34 @@ std::optional<Decision> DecideControlEarly(Container& /*container*/, Call& call)
   return (call.command & 0xffffU) == 0 ? std::optional(Succeed(call)) : std::nullopt;
 }
 
-// Refuses parameters that the driver refuses before it looks at them, in its order. `cls`: that of
-// the object; 0: there is none.
-std::optional<Decision> RefuseMalformed(Container& container, Call& call, std::uint32_t cls) {
+// Refuses parameters that the driver refuses before it looks at them, in its order. The driver's
+// table of sizes does not have the firmware's commands (control.c _rmapiRmControl()), so it looks
+// for their object first, and then by the object's class (rs_resource.c resControlLookup()).
+std::optional<Decision> RefuseMalformed(Container& container, Call& call, rm::ControlRoute route,
+                                        bool object_found) {
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
-  if ((head.params == 0) == (head.paramsSize == 0)) {
-    // The kernel driver has no sizes for the firmware's commands, so it looks for the object first.
-    // Its tables of classes do not have those commands.
-    const bool in_tables = rm::RouteOf(call.command, cls) == rm::ControlRoute::kTable;
-    const rm::ControlRow* row = rm::FindControl(call.command);
-    const bool of_firmware = row != nullptr && row->most_bytes != 0;
-    if (cls == 0 && (of_firmware || !in_tables)) {
+  const bool half_given = (head.params == 0) != (head.paramsSize == 0);
+  const rm::ControlRow* row = rm::FindControl(call.command);
+  const bool of_firmware = row != nullptr && row->most_bytes != 0;
+  const bool by_class = route == rm::ControlRoute::kTable;
+  if (!half_given && (of_firmware || !by_class)) {
+    if (!object_found) {
       return std::nullopt;
     }
-    if (of_firmware && in_tables) {
+    if (by_class) {
       return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                               ControlName(call.command) + " on another object");
     }
-    if (rm::ControlTakes(container.abi, call.command, head.paramsSize)) {
-      if (call.copy_in == rm::NV_OK) {
-        return std::nullopt;
-      }
-      return container.Answer(call, call.copy_in, Reason::kInvalid,
-                              ControlName(call.command) + " (copy in)");
-    }
   }
-  return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
-                          ControlName(call.command) + " (size)");
+  if (half_given || !rm::ControlTakes(container.abi, call.command, head.paramsSize)) {
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                            ControlName(call.command) + " (size)");
+  }
+  if (call.copy_in != rm::NV_OK) {
+    return container.Answer(call, call.copy_in, Reason::kInvalid,
+                            ControlName(call.command) + " (copy in)");
+  }
+  return std::nullopt;
 }
 
 Decision DecideControl(Container& container, Call& call, Decision decision) {
@@ -290,7 +291,7 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
       !rm::ControlKnown(container.abi, call.command)) {
     return RefuseControl(container, call, rm::NV_ERR_NOT_SUPPORTED);
   }
-  if (auto refused = RefuseMalformed(container, call, object ? object->cls : 0)) {
+  if (auto refused = RefuseMalformed(container, call, route, object.has_value())) {
     return *std::move(refused);
   }
   if (!object) {

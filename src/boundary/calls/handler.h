@@ -67,8 +67,8 @@ struct Handler {
 [[nodiscard]] const Handler* FindHandler(std::uint32_t nr);
 
 // Returns the driver's answer for a client that does not exist; to a container, no other
-// container's client exists (src/nvidia/src/libraries/resserv/src/rs_server.c and
-// src/kernel/rmapi/control.c).
+// container's client exists (src/nvidia/src/libraries/resserv/src/rs_server.c, and control.c and
+// mapping.c in src/nvidia/src/kernel/rmapi).
 [[nodiscard]] std::uint32_t NoSuchClient(const Call& call);
 
 // --- For steps of several families.
