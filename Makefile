@@ -119,7 +119,8 @@ demo: deps
 
 # Without a registry of npm the tests of the page are skipped.
 test-deps: check-deps
-	-@$(MAKE) page
+	@$(MAKE) page || { test ! -e page/node_modules/.package-lock.json && \
+	  echo "page: NOT BUILT: the packages that it needs cannot be had from npm"; }
 	$(call build_preset,release,,all)
 
 # Unit tests run with sanitizers, and natively those alone that go through too many inputs for a

@@ -16,6 +16,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 
@@ -70,6 +71,24 @@ std::optional<UvmMapping> ParseLine(const std::string& line, const NodeIdentity&
   mapping.offset = offset;
   mapping.shared_read_write = access[0] == 'r' && access[1] == 'w' && access[3] == 's';
   return mapping;
+}
+
+// All lines. Most name other devices than the node's, which is seen without a parser.
+std::vector<UvmMapping> ParseMaps(std::string_view maps, const NodeIdentity& node,
+                                  const OpenFiles& files) {
+  char device[16] = "";
+  (void)std::snprintf(device, sizeof(device), " %02x:%02x ", major(node.device), minor(node.device));
+  std::vector<UvmMapping> mapped;
+  for (std::size_t at = maps.find(device); at != std::string_view::npos;
+       at = maps.find(device, at)) {
+    const std::size_t begin = maps.rfind('\n', at) + 1;  // 0: npos + 1
+    const std::size_t end = std::min(maps.find('\n', at), maps.size());
+    if (auto mapping = ParseLine(std::string(maps.substr(begin, end - begin)), node, files)) {
+      mapped.push_back(*mapping);
+    }
+    at = end;
+  }
+  return mapped;
 }
 
 }  // namespace
@@ -195,7 +214,14 @@ Mappings::Known& Mappings::Name(const Process& process, const Places& places) {
 
 void Mappings::LookAt(std::uint32_t tgid, const NodeIdentity& node, const OpenFiles& files,
                       UvmSeen* seen) {
-  const auto stat = ReadStat("/proc/" + std::to_string(tgid));
+  const std::string folder = "/proc/" + std::to_string(tgid);
+  if (known_.empty()) {
+    const Result<std::string> maps = ReadFile(folder + "/maps");
+    if (maps.ok() && !maps->empty() && ParseMaps(*maps, node, files).empty()) {
+      return;  // as most processes
+    }
+  }
+  const auto stat = ReadStat(folder);
   const std::string with_memory = stat ? WithMemory(tgid, *stat) : std::string();
   if (with_memory.empty()) {
     return;
@@ -204,13 +230,7 @@ void Mappings::LookAt(std::uint32_t tgid, const NodeIdentity& node, const OpenFi
   if (!maps.ok() || maps->empty()) {
     return;  // it has just ended
   }
-  std::vector<UvmMapping> mapped;
-  std::istringstream lines(maps.value());
-  for (std::string line; std::getline(lines, line);) {
-    if (auto mapping = ParseLine(line, node, files)) {
-      mapped.push_back(*mapping);
-    }
-  }
+  std::vector<UvmMapping> mapped = ParseMaps(*maps, node, files);
   const Process process{tgid, stat->started};
   Known* owner = mapped.empty() ? Find(process, stat->places) : &Name(process, stat->places);
   if (owner == nullptr) {
@@ -232,6 +252,9 @@ UvmSeen Mappings::Look(const NodeIdentity& node, const OpenFiles& files,
   seen.looked_at = processes.empty() ? processes : asked;
   for (Known& known : known_) {
     known.seen = false;
+  }
+  if (processes.empty() && known_.empty() && !files.HasUvm()) {
+    return seen;
   }
   for (const std::uint32_t tgid : processes.empty() ? NumbersIn("/proc") : processes) {
     LookAt(tgid, node, files, &seen);

@@ -3,6 +3,7 @@
 #ifndef CGPU_SIM_FUSE_OPEN_FILES_H_
 #define CGPU_SIM_FUSE_OPEN_FILES_H_
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -36,6 +37,14 @@ class OpenFiles {
     const MutexLock lock(mutex_);
     const auto found = by_ino_.find(ino);
     return found == by_ino_.end() ? 0 : found->second.back();
+  }
+  // Returns whether a file of nvidia-uvm is open. One that is mapped is open until it is not.
+  [[nodiscard]] bool HasUvm() const {
+    const MutexLock lock(mutex_);
+    return std::any_of(by_ino_.begin(), by_ino_.end(), [](const auto& file) {
+      const auto device = DecodeDeviceIno(file.first);
+      return device && device->kind == FileKind::kUvm;
+    });
   }
 
  private:

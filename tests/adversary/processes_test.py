@@ -194,7 +194,7 @@ def pid_reuse():
                 process.say("discard")
                 process.expect("^discarded$")
             else:
-                skip("process number %d could not be had again: others take it" % victim)
+                check(False, "process number %d could not be had again: others take it" % victim)
             node.release()
             node.sync()
             node.containers()

@@ -426,19 +426,30 @@ def podman():
 
 
 def docker():
-    """The real dockerd takes the file, as far as it says without starting."""
+    """The real dockerd takes the file. Started by a user, it reads the file first and then asks for root."""
     dockerd = shutil.which("dockerd")
-    if not dockerd or "--validate" not in t.command(dockerd, "--help"):
-        t.skip("there is no dockerd with --validate (23.0 and later) on this machine")
+    if not dockerd or os.geteuid() != 0:
+        t.skip("there is no dockerd on this machine, or we are not root")
+
+    def takes(config):
+        said = subprocess.run([dockerd, "--config-file", config], user="nobody", text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE).stderr
+        taken = "needs to be started with root" in said
+        t.check(taken or config in said, "dockerd says of %s: %s" % (config, said))
+        return taken
+
+    taken = 0
     for text in TEXTS["docker"]:
         with folder() as path:
             config = os.path.join(path, "daemon.json")
             write(config, text)
-            if "OK" not in t.command(dockerd, "--validate", "--config-file", config,
-                                     ok=False).stderr:
+            if not takes(config):
                 continue  # not even before
             cgpu("install", "docker", config, "--set-default")
-            t.command(dockerd, "--validate", "--config-file", config)
+            t.check(takes(config), "dockerd does not take %s any more" % text)
+            taken += 1
+    t.check(taken > 0, "dockerd takes none of the files")
 
 
 def as_json():

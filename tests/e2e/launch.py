@@ -15,13 +15,14 @@ import time
 import unittest
 import uuid
 
+from cgpu_test import skip
+
 BIN = os.environ.get("CGPU_BIN", "build/bin")
 STUB = os.environ.get("CGPU_STUB", "build/stub")
 NODES = "/run/cgpu-sim"
 SOME_USER = 47110
 # One that every user can execute.
 PYTHON = "/usr/bin/python3"
-SKIPPED = 77
 # Nothing here takes seconds; this bound only ends a test that hangs.
 TIMEOUT = 120
 
@@ -209,8 +210,7 @@ def main():
     """unittest.main(), but a skip of everything is told to ctest as one."""
     reason = why_not()
     if reason is not None:
-        print("skipped:", reason)
-        sys.exit(SKIPPED)
+        skip(reason)
     def too_long(*_):
         raise TimeoutError("the tests hang")
     signal.signal(signal.SIGALRM, too_long)  # an exception, so that what was begun is cleaned up

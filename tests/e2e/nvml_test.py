@@ -27,7 +27,8 @@ LOADED = '"$0" --duty 40 --period-ms 50 >/dev/null & shift 0; exec "$@"'
 def python_client(library):
     for part in PACKAGE_FOLDERS[library]:
         if not os.path.exists(os.path.join(PACKAGES, part)):
-            t.skip("%s is not in %s: tools/install_python.sh installs it" % (part, PACKAGES))
+            t.skip("%s is not in %s: tools/install_python.sh installs it" % (part, PACKAGES),
+                   excused=True)
     return [sys.executable, os.path.join(HERE, "nvml_client.py"), library]
 
 
