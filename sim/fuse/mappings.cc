@@ -77,7 +77,8 @@ std::optional<UvmMapping> ParseLine(const std::string& line, const NodeIdentity&
 std::vector<UvmMapping> ParseMaps(std::string_view maps, const NodeIdentity& node,
                                   const OpenFiles& files) {
   char device[16] = "";
-  (void)std::snprintf(device, sizeof(device), " %02x:%02x ", major(node.device), minor(node.device));
+  (void)std::snprintf(device, sizeof(device), " %02x:%02x ", major(node.device),
+                      minor(node.device));
   std::vector<UvmMapping> mapped;
   for (std::size_t at = maps.find(device); at != std::string_view::npos;
        at = maps.find(device, at)) {
