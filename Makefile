@@ -43,7 +43,7 @@ LINT ?= 1/1
 # Those that `make test` runs where Kubernetes was built before.
 FEW_STORIES := slices_test.py:limits chart_test.py:manifests hostile_test.py:words
 # The parts of `make nightly` besides `make test`. CONTRIBUTING.md says what each is for.
-PARTS := engines long threads soak packages go lint-1 lint-2 lint-3 kubernetes-1 kubernetes-2 kubernetes-3
+PARTS := engines long threads soak packages go lint-1 lint-2 lint-3 lint-4 kubernetes-1 kubernetes-2 kubernetes-3
 REPORT ?= build/report.html
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
@@ -160,8 +160,8 @@ nightly-threads: check-deps
 nightly-soak:
 	@$(MAKE) soak SECONDS_EACH=10 REPEATS=0
 
-nightly-lint-1 nightly-lint-2 nightly-lint-3: nightly-lint-%:
-	@$(MAKE) lint LINT=$*/3
+nightly-lint-1 nightly-lint-2 nightly-lint-3 nightly-lint-4: nightly-lint-%:
+	@$(MAKE) lint LINT=$*/4
 
 # First on this machine, then on a fresh Debian.
 nightly-packages: test-deps
