@@ -5,11 +5,10 @@ function(cgpu_allow_in_shared target)
 endfunction()
 
 # cgpu_precompile(TARGET HEADERS): the target's files find these headers compiled: PRECOMPILED,
-# PRECOMPILED_JSON, PRECOMPILED_TESTS, or PRECOMPILED_SHARED for what shared libraries use. They include
-# what they use all the same: `make lint` reads them without, and finds a library's file that lacks an include.
+# PRECOMPILED_TESTS, or PRECOMPILED_SHARED for what shared libraries use. They include what they use all
+# the same: `make lint` reads them without, and finds a library's file that lacks an include.
 set(PRECOMPILED <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <functional> <map>
     <memory> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector>)
-set(PRECOMPILED_JSON ${PRECOMPILED} <nlohmann/json.hpp>)
 set(PRECOMPILED_TESTS ${PRECOMPILED} <gmock/gmock.h> <gtest/gtest.h>)
 set(PRECOMPILED_SHARED ${PRECOMPILED})
 function(cgpu_precompile target headers)
@@ -39,11 +38,11 @@ function(cgpu_precompile target headers)
   endif()
 endfunction()
 
-# cgpu_add_library(NAME [SHARED | JSON] sources...): one static library per folder, alias cgpu::NAME.
+# cgpu_add_library(NAME [SHARED] sources...): one static library per folder, alias cgpu::NAME.
 # Link its dependencies with target_link_libraries(cgpu_NAME PUBLIC cgpu::...). With SHARED it can be
-# linked into a shared library. With JSON several of its files read or write JSON.
+# linked into a shared library.
 function(cgpu_add_library name)
-  cmake_parse_arguments(ARG "SHARED;JSON" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
   add_library(cgpu_${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   add_library(cgpu::${name} ALIAS cgpu_${name})
   target_include_directories(cgpu_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
@@ -51,8 +50,6 @@ function(cgpu_add_library name)
   if(ARG_SHARED)
     cgpu_allow_in_shared(cgpu_${name})
     cgpu_precompile(cgpu_${name} PRECOMPILED_SHARED)
-  elseif(ARG_JSON)
-    cgpu_precompile(cgpu_${name} PRECOMPILED_JSON)
   else()
     cgpu_precompile(cgpu_${name} PRECOMPILED)
   endif()

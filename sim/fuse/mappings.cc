@@ -73,7 +73,8 @@ std::optional<UvmMapping> ParseLine(const std::string& line, const NodeIdentity&
   return mapping;
 }
 
-// All lines. Most name other devices than the node's, which is seen without a parser.
+// The text of /proc/PID/maps (proc_pid_maps(5)). Most lines name other devices than the node's,
+// which is seen without a parser.
 std::vector<UvmMapping> ParseMaps(std::string_view maps, const NodeIdentity& node,
                                   const OpenFiles& files) {
   char device[16] = "";

@@ -38,7 +38,8 @@ class OpenFiles {
     const auto found = by_ino_.find(ino);
     return found == by_ino_.end() ? 0 : found->second.back();
   }
-  // Returns whether a file of nvidia-uvm is open. One that is mapped is open until it is not.
+  // Returns whether a file of nvidia-uvm is open. One that is mapped is: it is released when it is
+  // mapped no more.
   [[nodiscard]] bool HasUvm() const {
     const MutexLock lock(mutex_);
     return std::any_of(by_ino_.begin(), by_ino_.end(), [](const auto& file) {

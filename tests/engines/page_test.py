@@ -16,6 +16,8 @@ from exporter_test import BURN, TOKEN, Exporter, hold, idle_clients, own_registr
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 SOURCE = os.path.join(ROOT, "page")
+# Without a registry of npm there are none, and no page.
+HAS_PACKAGES = os.path.exists(os.path.join(SOURCE, "node_modules/.package-lock.json"))
 SCREENS = os.path.join(os.path.dirname(os.path.abspath(t.BIN)), "screens")
 PATHS = ("/", "/api/overview", "/metrics", "/licenses.txt", "/nowhere", "/index.html", "/%2e%2e/etc")
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
@@ -26,15 +28,13 @@ def need_browser():
     """Skips the test where there is nothing to show the page with."""
     if shutil.which("node") is None or not os.path.exists("/usr/bin/chromium"):
         t.skip("no node or no chromium on this machine (packages nodejs and chromium)")
-    if not os.path.exists(os.path.join(SOURCE, "node_modules/playwright-core")):
+    if not HAS_PACKAGES:
         t.skip("the page's packages are not there (make page)", excused=True)
 
 
 def need_page(exporter, headers=None):
     if b"<script" not in exporter.ask("GET", "/", headers)[1]:
-        # Without a registry of npm there is none.
-        t.skip("this build has no page (make page, then build again)",
-               excused=not os.path.exists(os.path.join(SOURCE, "node_modules/.package-lock.json")))
+        t.skip("this build has no page (make page, then build again)", excused=not HAS_PACKAGES)
 
 
 def basic(password, user="any"):
