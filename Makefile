@@ -43,7 +43,8 @@ LINT ?= 1/1
 # Those that `make test` runs where Kubernetes was built before.
 FEW_STORIES := slices_test.py:limits chart_test.py:manifests hostile_test.py:words
 # The parts of `make nightly` besides `make test`. CONTRIBUTING.md says what each is for.
-PARTS := engines long threads soak packages go lint-1 lint-2 lint-3 lint-4 kubernetes-1 kubernetes-2 kubernetes-3
+PARTS := engines long threads soak packages go lint-1 lint-2 lint-3 lint-4 \
+  kubernetes-1 kubernetes-2 kubernetes-3 kubernetes-4
 REPORT ?= build/report.html
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
@@ -160,7 +161,7 @@ nightly-threads: check-deps
 nightly-soak:
 	@$(MAKE) soak SECONDS_EACH=10 REPEATS=0
 
-nightly-lint-1 nightly-lint-2 nightly-lint-3 nightly-lint-4: nightly-lint-%:
+$(filter nightly-lint-%,$(PARTS:%=nightly-%)): nightly-lint-%:
 	@$(MAKE) lint LINT=$*/4
 
 # First on this machine, then on a fresh Debian.
@@ -171,8 +172,8 @@ nightly-packages: test-deps
 
 nightly-go: test-go
 
-nightly-kubernetes-1 nightly-kubernetes-2 nightly-kubernetes-3: nightly-kubernetes-%: cluster-deps
-	@$(MAKE) test-kubernetes STORIES=$*/3
+$(filter nightly-kubernetes-%,$(PARTS:%=nightly-%)): nightly-kubernetes-%: cluster-deps
+	@$(MAKE) test-kubernetes STORIES=$*/4
 
 # The first time, Kubernetes itself is built: ten minutes on two processors.
 cluster-deps: check-deps

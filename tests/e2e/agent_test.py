@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import tempfile
-import time
 
 import cgpu_test as t
 import worker as w
@@ -84,13 +83,6 @@ def _container(mem="1024MiB"):
         yield container
 
 
-def eventually(holds, sentence):
-    until = time.monotonic() + t.DEADLINE
-    while not holds():
-        t.check(time.monotonic() < until, sentence())
-        time.sleep(0.01)
-
-
 def _counts(shim):
     return tuple(len(os.listdir("/proc/%d/%s" % (shim, what))) for what in ("fd", "task"))
 
@@ -161,7 +153,7 @@ def strange():
         open_ones = [silent, send(b"\xff garbage }{ \"pid\": 7"), send(text, [null.fileno()]),
                      send(text, [null.fileno()] * 16), send(text[:20], [null.fileno()]),
                      send(text[:20]), send(b"{" * 100000)]
-        eventually(lambda: _counts(shim)[0] == fds + len(open_ones),
+        t.wait_for(lambda: _counts(shim)[0] == fds + len(open_ones),
                    lambda: "the shim has %d more files" % (_counts(shim)[0] - fds))
         for style in ("runc", "crun", "open"):
             one = container.worker(style)
@@ -172,7 +164,7 @@ def strange():
         stalled.sendall(text[20:])
         for connection in open_ones:
             connection.close()
-        eventually(lambda: _counts(shim)[0] == fds,
+        t.wait_for(lambda: _counts(shim)[0] == fds,
                    lambda: "the shim keeps %d files" % (_counts(shim)[0] - fds))
         first.do("alloc", 1, 10)
         first.kill()
@@ -278,7 +270,7 @@ def short():
         fds, threads = _counts(shim)
         run(500)
         # The end of the last ones may still be on its way, also before.
-        eventually(lambda: _counts(shim)[0] <= fds and _counts(shim)[1] <= threads + PARKED,
+        t.wait_for(lambda: _counts(shim)[0] <= fds and _counts(shim)[1] <= threads + PARKED,
                    lambda: "%s files and threads, %s before" % (_counts(shim), (fds, threads)))
         first.do("alloc", 1, 10)
         first.kill()
@@ -314,7 +306,7 @@ def watchers():
         for _ in range(100):
             with _ask(container, b"watch\n") as connection:
                 _hear(connection, first)
-        eventually(lambda: _counts(shim)[0] <= fds + 2,
+        t.wait_for(lambda: _counts(shim)[0] <= fds + 2,
                    lambda: "%d files, %d before" % (_counts(shim)[0], fds))
         first.kill()
         container.expect_end()

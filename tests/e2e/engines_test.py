@@ -2,7 +2,6 @@
 engines' own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import signal
-import time
 
 import cgpu_test as t
 
@@ -26,13 +25,6 @@ def group_of(node, process):
     groups = [g for g in node.books()["gpus"][0]["groups"] if g["pid"] == process.popen.pid]
     t.check(len(groups) == 1, "%s has the groups %s" % (process.name, groups))
     return groups[0]
-
-
-def until(condition, sentence):
-    """Asks the accounting again and again."""
-    deadline = time.monotonic() + t.DEADLINE
-    while not condition():
-        t.check(time.monotonic() < deadline, sentence)
 
 
 def _runs(node, process, group):
@@ -80,7 +72,7 @@ def _shares(node, a, b, wanted):
     watcher = tenant(node, "watcher", 1000)
     for process in (a, b):
         tell(process, "feed", "^feeding$")
-    until(lambda: min(group_of(node, p)["gpu_time_ns"] for p in (a, b)) > 0, "one never runs")
+    t.wait_for(lambda: min(group_of(node, p)["gpu_time_ns"] for p in (a, b)) > 0, "one never runs")
     first = [group_of(node, p)["gpu_time_ns"] for p in (a, b)]
     got = [0, 0]
     while sum(got) < 2000 * MS:
@@ -115,7 +107,7 @@ def disabled():
     with t.Node("a10:1", "580") as node:
         a, clock = tenant(node, "disabled", 20000), tenant(node, "clock", 1000)
         tell(a, "feed", "^feeding$")
-        until(lambda: group_of(node, a)["gpu_time_ns"] > 0, "it never runs")
+        t.wait_for(lambda: group_of(node, a)["gpu_time_ns"] > 0, "it never runs")
         tell(a, "", "^fed ")  # its queue is full of kernels still
         tell(a, "preempt", "^preempted$")
         t.check(group_of(node, a)["preemptions"] == 1, "it was not preempted")
@@ -130,7 +122,7 @@ def disabled():
         t.check(channel["disabled"] and channel["gp_get"] != channel["gp_put"],
                 "nothing was left to run: %s" % channel)
         tell(a, "disable 0", "^disabled 0$")
-        until(lambda: group_of(node, a)["gpu_time_ns"] > after["gpu_time_ns"], "it never goes on")
+        t.wait_for(lambda: group_of(node, a)["gpu_time_ns"] > after["gpu_time_ns"], "it never goes on")
         tell(a, "stop", "^stopped$")
         stopped = group_of(node, a)
         tell(clock, "run 50", "^ran 50$")
@@ -179,7 +171,7 @@ def death():
         tell(victim, "run 1", "^ran 1$")
         pid = node.books()["engines"]["pid"]
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not node.books()["engines"]["alive"], "nobody noticed")
+        t.wait_for(lambda: not node.books()["engines"]["alive"], "nobody noticed")
         t.check(not os.path.exists("/proc/%d" % pid), "nobody waited for it")
         with open(node.folder + "/log", encoding="utf-8") as log:
             t.check("the GPUs' engines (pid %d) ended" % pid in log.read(), "the log is silent")
@@ -203,7 +195,7 @@ def idle():
         process = tenant(node, "before", 1000)
         tell(process, "run 1", "^ran 1$")
         busy = _woken(pid)
-        until(lambda: _woken(pid) > busy + 10, "with a scheduled channel nobody looks at it")
+        t.wait_for(lambda: _woken(pid) > busy + 10, "with a scheduled channel nobody looks at it")
         t.check(process.end() == 0, "the tenant failed")
         node.wait_used(0, "after the tenant")
         node.books()  # answered after everything before it

@@ -5,7 +5,6 @@ import os
 import struct
 import sys
 import threading
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import cgpu_test as t
@@ -90,13 +89,6 @@ def _counted(node):
     return node.containers()[0]["gpus"][0]["used_bytes"]
 
 
-def _until(said, sentence):
-    until = time.monotonic() + t.DEADLINE
-    while not said():
-        t.check(time.monotonic() < until, sentence)
-        time.sleep(0.01)
-
-
 def _managed(node, process):
     """A range that goes and one that stays: the accounting follows the one and keeps the other."""
     do(process, "open")
@@ -107,7 +99,7 @@ def _managed(node, process):
     t.check(_counted(node) >= 96 * MIB, "not both ranges count")
     do(process, "munmap", 2 * BASE, 32 * MIB)
     do(process, "close-another")
-    _until(lambda: _counted(node) < 96 * MIB, "what was unmapped counts still")
+    t.wait_for(lambda: _counted(node) < 96 * MIB, "what was unmapped counts still")
     t.check(_counted(node) >= 64 * MIB, "%d MiB count, not 64" % (_counted(node) // MIB))
     node.sync()
     gpu = node.books()["gpus"][0]

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from cgpu_test import DEADLINE, Failure, Process, check
+from cgpu_test import DEADLINE, Failure, Process, check, wait_for
 from engines import CRUN, FOLDER, Engine, Wants
 
 _CAPS = (  # by number, as in linux/capability.h
@@ -59,8 +59,8 @@ class _Bundles(Engine):
             popen = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                      **self._options())
         self._running[name] = popen
-        self._wait("%s does not run" % name, lambda: popen.poll() is not None or
-                   self._state(name).get("status") == "running")
+        wait_for(lambda: popen.poll() is not None or self._state(name).get("status") == "running",
+                 "%s does not run" % name)
         return subprocess.CompletedProcess(words, popen.poll() or 0, "", self.logs(name))
 
     def talk(self, name, argv, plain=False, **wants):

@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 import image
-from cgpu_test import DEADLINE, Failure, Process, check
+from cgpu_test import DEADLINE, Failure, Process, check, wait_for
 from engines import FOLDER, IMAGE, Daemon, Engine, Wants
 
 _SERVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cri_client.py")
@@ -173,7 +173,7 @@ state = "{folder}/state"
     def wait(self, name):
         """Its exit status, once it has ended."""
         if name not in self._ended:
-            self._wait("%s does not end" % name, lambda: self._task(name)[1] == "STOPPED")
+            wait_for(lambda: self._task(name)[1] == "STOPPED", "%s does not end" % name)
             # It says it there; its own exit status is 0.
             done = self._try(*self._ctr("tasks", "delete", self._id(name)))
             said = re.search(r"exit code (\d+)", done.stderr)
@@ -239,7 +239,7 @@ class Cri(Containerd):
         self._client = subprocess.Popen(
             [_SYSTEM_PYTHON, _SERVICE, self._socket], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env={"PATH": self.environment["PATH"]})
-        self._wait("containerd does not serve CRI", self._serves)
+        wait_for(self._serves, "containerd does not serve CRI")
 
     def _serves(self):
         """It serves CRI a little after it says that it is ready."""
@@ -268,8 +268,8 @@ class Cri(Containerd):
 
     def _load(self):
         super()._load()
-        self._wait("containerd does not see the image", lambda: "image" in self.call(
-            "ImageStatus", "Image", image={"image": IMAGE}))
+        wait_for(lambda: "image" in self.call("ImageStatus", "Image", image={"image": IMAGE}),
+                 "containerd does not see the image")
 
     def _id(self, name):
         return self._containers[name]
@@ -342,8 +342,7 @@ class Cri(Containerd):
 
     def wait(self, name):
         """Its exit status, once it has ended."""
-        self._wait("%s does not end" % name,
-                   lambda: self._status(name)["state"] == "CONTAINER_EXITED")
+        wait_for(lambda: self._status(name)["state"] == "CONTAINER_EXITED", "%s does not end" % name)
         return self._status(name)["exit_code"]
 
     def _streams(self, name):

@@ -155,14 +155,6 @@ class Engine:
               (" ".join(words), done.returncode, done.stderr.strip() or done.stdout.strip()))
         return done.stdout
 
-    @staticmethod
-    def _wait(sentence, happened):
-        """Asks again and again; for what nothing tells. `sentence`: that it does not come."""
-        until = time.monotonic() + DEADLINE
-        while not happened():
-            check(time.monotonic() < until, sentence)
-            select.select([], [], [], 0.02)
-
     def _make_archive(self):
         """The image's path. All engines of a test share it."""
         path = os.path.join(FOLDER, "image.tar")

@@ -124,7 +124,7 @@ def created(test):
         start = test.engine._try(*test.engine._words(name, "start", name))
         if hooks:
             t.check(start.returncode == 0, "it does not start: %s" % start)
-            test.engine._wait("it does not run", lambda: test.engine._state(name)["status"] == "running")
+            t.wait_for(lambda: test.engine._state(name)["status"] == "running", "it does not run")
             expect(test.engine.exec(name, ["rmtool", "alloc", str(LIMIT - 24), "--page", "big"]), 0)
             t.check(not select.select([first], [], [], 0)[0], "it was ended")
         else:

@@ -8,7 +8,7 @@ import sys
 
 import isolation
 from bundles import Crun, Runc
-from cgpu_test import DEADLINE, Process, check
+from cgpu_test import DEADLINE, Process, check, wait_for
 from containerd import Containerd, Cri
 from engines import CRUN, RUNC, Docker, Podman
 
@@ -151,8 +151,7 @@ def killed():
         check(process.wait() == 137, "the %s was not killed" % victim)
         check(select.select([ended], [], [], DEADLINE)[0], "the container outlives the " + victim)
         os.close(ended)
-        Containerd._wait("cgroups outlive the " + victim,
-                         lambda: not any(map(os.path.exists, said["cgroups"])))
+        wait_for(lambda: not any(map(os.path.exists, said["cgroups"])), "cgroups outlive the " + victim)
 
 
 CASES = {

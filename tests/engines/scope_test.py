@@ -9,11 +9,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import cgpu_test as t
 import isolation
-from cgpu_test import BIN, DEADLINE, check
+from cgpu_test import BIN, DEADLINE, check, wait_for
 
 SYSTEMD = "/lib/systemd/systemd"
 FOLDER = "/run/programs"
@@ -56,7 +55,7 @@ class Machine:
             ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--mount-proc", "--kill-child",
              "sh", "-c", BOOT], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.init = None
-        until(self._booted, "systemd does not boot")
+        wait_for(self._booted, "systemd does not boot")
         self.systemctl("start", "cgpud.service", "docker.service")
         return self
 
@@ -125,13 +124,6 @@ def _write(path, text):
         file.write(text)
 
 
-def until(condition, sentence):
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        check(time.monotonic() < end, sentence)
-        time.sleep(0.01)
-
-
 def hold(machine, mib, *flags):
     """A user's command that holds so much."""
     words = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--groups", str(MEMBERS), CGPU,
@@ -190,12 +182,12 @@ def own(node, machine):
     check(node.used() == 1000 * t.MIB, "the books say %d" % node.used())
     machine.systemctl("start", "cgpud.service")
     first.end()
-    until(lambda: len(machine.scopes()) == 1, "the first scope stays")
+    wait_for(lambda: len(machine.scopes()) == 1, "the first scope stays")
     # A scope that is stopped is its shim's end, and the container's with it.
     machine.systemctl("stop", *machine.scopes())
     second.wait()
     node.wait_used(0, "after a stopped scope")
-    until(lambda: not machine.scopes() and not shims(), "a scope or shim stays")
+    wait_for(lambda: not machine.scopes() and not shims(), "a scope or shim stays")
     failed = machine.systemctl("list-units", "--plain", "--no-legend", "--all", "cgpu-shim-*")
     check(not failed.strip(), "units stay: " + failed)
     check("has no scope" not in _read("/run/cgpud.log"), "cgpud had no scope: " + _read("/run/cgpud.log"))
@@ -224,7 +216,7 @@ def without(node, machine):
         check(shims() == [shim] and process.popen.poll() is None, "a stopped cgpud took it along")
         machine.systemctl("start", "cgpud.service")
         check(process.end() == 0, "the command failed")
-        until(lambda: not shims(), "the shim stays")
+        wait_for(lambda: not shims(), "the shim stays")
 
 
 CASES = {"own": own, "without": without}

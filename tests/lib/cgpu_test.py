@@ -258,13 +258,10 @@ class Node:
         """No client has ended so that the driver forgot CPU mappings of it. A node that was stopped or
         stands still is not asked."""
         try:
-            said = subprocess.run([CGPU, "sim", "books", "--name", self.name, "--json"], check=False,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5)
-        except subprocess.TimeoutExpired:
+            leaked = self.ask("books", timeout=5)["leaked_mappings"]
+        except OSError:
             return
-        if said.returncode == 0:
-            leaked = json.loads(said.stdout)["leaked_mappings"]
-            check(leaked == 0, "the driver has forgotten %d CPU mappings" % leaked)
+        check(leaked == 0, "the driver has forgotten %d CPU mappings" % leaked)
 
     def _stop(self):
         subprocess.run([CGPU, "sim", "stop", "--name", self.name], stdin=subprocess.DEVNULL,
@@ -273,17 +270,28 @@ class Node:
     def sim(self, *words):
         return command(CGPU, "sim", words[0], "--name", self.name, *words[1:])
 
+    def ask(self, verb, timeout=DEADLINE, **fields):
+        """Asks the node's server as `cgpu sim` does (sim/node/control_server.cc), without starting a program."""
+        with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as lines:
+            connection.settimeout(timeout)
+            connection.connect(self.folder + "/control.sock")
+            connection.sendall(json.dumps({"command": verb, **fields}).encode() + b"\n")
+            line = lines.readline()
+        check(line, "the node's server ended without an answer to %s" % verb)
+        reply = json.loads(line)
+        check("error" not in reply, "the node says to %s: %s" % (verb, reply.get("error")))
+        return reply["result"]
+
     def info(self):
         with open(self.folder + "/node.json", encoding="utf-8") as file:
             return json.load(file)
 
     def sync(self):
-        self.sim("sync")
+        self.ask("sync")
 
     def books(self, starts_from=None):
         """With the GPUs' record of starts from that number on, if one is given."""
-        words = () if starts_from is None else ("--starts-from", str(starts_from))
-        return json.loads(self.sim("books", "--json", *words))
+        return self.ask("books", **({} if starts_from is None else {"starts_from": starts_from}))
 
     def fault(self, *effect, count=1, escape=None, control=None, cls=None):
         """Sets what happens to the next `count` calls of this kind: ("--status", 0x51) and so
@@ -300,13 +308,13 @@ class Node:
 
     def clear(self):
         """No more faults but for calls that are held."""
-        self.sim("clear")
+        self.ask("clear")
 
     def wait_held(self, count):
-        self.sim("wait-held", "--count", str(count))
+        self.ask("wait", count=count)
 
     def release(self):
-        self.sim("release")
+        self.ask("release")
 
     def used(self, gpu=None):
         """Bytes in use on one GPU or on all, by the driver's accounting."""
@@ -392,7 +400,7 @@ class Peak:
         self.readings = 0
 
     def _read(self):
-        with contextlib.suppress(Failure, ValueError, subprocess.TimeoutExpired):
+        with contextlib.suppress(Failure, OSError):
             self.bytes = max(self.bytes, self._node.used())
             self.readings += 1
 
