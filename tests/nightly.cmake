@@ -24,6 +24,7 @@ set(nightly_long
   "e2e\\.report-.*"
   "e2e\\.dashboards-loaded"
   "e2e\\.exporter-stranger"
+  "e2e\\.page-looks"
   "e2e\\.gpu-(kit|lease)-.*"
   "e2e\\.cuda-kit"
   "e2e\\.compute-(used|top|late)"

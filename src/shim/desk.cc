@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <string_view>
@@ -26,9 +27,13 @@ constexpr timeval kSendTimeout{1, 0};
 // Pause between two reports of refused calls to watchers.
 constexpr time_t kTellSeconds = 1;
 
-// Timeout for calls that are in the driver when an upgrade begins; others wait meanwhile. Before
-// that comes a timeout for housekeeping's work, during which nobody waits.
-constexpr std::chrono::milliseconds kUnderway{50};
+// The timeout for calls that are in the driver doubles, up to this, with each upgrade that fails for
+// one: a tenant whose calls take long cannot put off its upgrade. It is the first one again when no
+// upgrade has failed for so long.
+constexpr std::chrono::milliseconds kLongestUnderway{400};
+constexpr std::int64_t kForgottenNs = 2'000'000'000;
+
+// Timeout for housekeeping's work, which comes first. Meanwhile no call waits.
 constexpr std::chrono::milliseconds kHousekeeping{500};
 
 void Send(const UniqueFd& connection, std::string_view reply) {
@@ -230,7 +235,12 @@ Error Desk::TryUpgrade(const UniqueFd& connection, UniqueFd program) {
     return {Code::kConflict, 0, "it is looking after what its processes have left", "try again"};
   }
   const std::int64_t since = MonotonicNs();
-  if (const auto quiet = server_.Quiesce(kUnderway); !quiet.ok()) {
+  if (since - attempted_ns_ > kForgottenNs) {
+    underway_ = kUnderway;
+  }
+  if (const auto quiet = server_.Quiesce(underway_); !quiet.ok()) {
+    underway_ = std::min(2 * underway_, kLongestUnderway);
+    attempted_ns_ = MonotonicNs();
     housekeeping_.Resume();
     return quiet.error();
   }

@@ -2,14 +2,16 @@
 // on the calling thread until the container has ended and the driver has given everything back.
 //
 // An order of root must arrive whatever the container does. So the desk does nothing that a tenant
-// could make longer: that is housekeeping's work. The desk never waits for housekeeping, except for
-// an upgrade, at most half a second.
+// could make longer: that is housekeeping's work. The desk waits for housekeeping and for calls of
+// tenants before an upgrade alone, at most half a second each.
 #ifndef CGPU_SHIM_DESK_H_
 #define CGPU_SHIM_DESK_H_
 
 #include <poll.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <set>
@@ -46,6 +48,9 @@ class Desk {
   void Run();
 
  private:
+  // An upgrade waits so long for calls that are in the driver; others wait meanwhile.
+  static constexpr std::chrono::milliseconds kUnderway{50};
+
   // A connection that asks something.
   struct Connection {
     UniqueFd socket;
@@ -86,6 +91,8 @@ class Desk {
   bool told_ = false;                  // refusals were reported; until the timer expires
   bool ended_ = false;                 // the container has ended, as far as can be seen
   bool done_ = false;
+  std::chrono::milliseconds underway_ = kUnderway;
+  std::int64_t attempted_ns_ = 0;  // when an upgrade failed for a call that was in the driver
   bool starved_ = false;  // this process had no room for an admin's connection: try again soon
 };
 

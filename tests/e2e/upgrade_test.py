@@ -158,6 +158,25 @@ def busy():
         slice_.end()
 
 
+def slow():
+    """Calls that take long each, and follow each other without a pause, do not put an upgrade off."""
+    with t.Node("v100-16g:1") as node, w.Workers() as workers:
+        slice_ = Slice(node, workers)
+        children = [workers.fork(slice_.worker, "child%d" % i) for i in range(4)]
+        node.fault("--delay-ms", 300, count=1000000, escape=RM_ALLOC)
+        for child in children:
+            child.send("churn", 2)
+            t.check(child.line() == "churning", "no churning")
+        for program in (NEXT, OWN, NEXT):
+            upgrade(slice_.name, program)
+        node.clear()
+        for child in children:
+            child.send("stop")
+            t.check(child.line().split()[0] == "0x0", "a call failed")
+        slice_.end()
+        node.wait_used(0, "at the end")
+
+
 def wrong_program():
     """A program that is no shim, or none that can take over, is never executed."""
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
@@ -241,5 +260,5 @@ def walked_away():
 
 
 t.main({"forward-and-back": forward_and_back, "several": several,
-        "under-load": under_load, "busy": busy, "wrong-program": wrong_program,
+        "under-load": under_load, "busy": busy, "slow": slow, "wrong-program": wrong_program,
         "walked-away": walked_away, "half-asked": half_asked})
