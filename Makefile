@@ -38,13 +38,10 @@ FUZZ_SECONDS ?= 10
 TESTS_AT_ONCE ?= $(shell echo $$((2 * $(JOBS))))
 # Which stories with Kubernetes: PART/PARTS, or SCRIPT:CASE...; nothing: all of them.
 STORIES ?=
-# Which of the files clang-tidy reads: PART/PARTS.
-LINT ?= 1/1
 # Those that `make test` runs where Kubernetes was built before.
 FEW_STORIES := slices_test.py:limits chart_test.py:manifests hostile_test.py:words
 # The parts of `make nightly` besides `make test`. CONTRIBUTING.md says what each is for.
-PARTS := engines long threads soak packages go lint-1 lint-2 lint-3 lint-4 \
-  kubernetes-1 kubernetes-2 kubernetes-3 kubernetes-4
+PARTS := kubernetes-1 kubernetes-2 kubernetes-3 kubernetes-4 engines long threads soak lint packages go
 REPORT ?= build/report.html
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
@@ -161,8 +158,7 @@ nightly-threads: check-deps
 nightly-soak:
 	@$(MAKE) soak SECONDS_EACH=10 REPEATS=0
 
-$(filter nightly-lint-%,$(PARTS:%=nightly-%)): nightly-lint-%:
-	@$(MAKE) lint LINT=$*/4
+nightly-lint: lint
 
 # First on this machine, then on a fresh Debian.
 nightly-packages: test-deps
@@ -198,11 +194,11 @@ test-go: check-deps
 	@plugin=$$(tests/build_go.sh nvidia-plugin) client=$$(tests/build_go.sh nvml-client) && \
 	  CGPU_NVIDIA_PLUGIN=$$plugin CGPU_NVML_GO=$$client ctest --preset release -L '^nightly-go$$'
 
+# clang-tidy needs the headers that are generated.
 lint: check-deps
 	@tools/check_format.sh
-	@test -f build/compile_commands.json || \
-	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
-	@tools/tidy.py --build build --jobs $(JOBS) --part $(LINT)
+	$(call build_preset,demo,,commit_file deviceplugin_proto)
+	@tools/tidy.py --jobs $(JOBS)
 
 # Builds cgpu-sim too, so that clang checks its locks (src/base/mutex.h).
 test-asan:

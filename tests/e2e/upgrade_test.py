@@ -163,7 +163,7 @@ def slow():
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         slice_ = Slice(node, workers)
         children = [workers.fork(slice_.worker, "child%d" % i) for i in range(4)]
-        node.fault("--delay-ms", 300, count=1000000, escape=RM_ALLOC)
+        node.fault("--delay-ms", 100, count=1000000, escape=RM_ALLOC)
         for child in children:
             child.send("churn", 2)
             t.check(child.line() == "churning", "no churning")

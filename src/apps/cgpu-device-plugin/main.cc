@@ -35,7 +35,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::seconds kHealthPeriod{10};
-constexpr std::chrono::seconds kRetry{1};  // for an API server that does not answer yet
+constexpr std::chrono::seconds kServerRetry{1};  // for an API server that does not answer yet
 
 struct Options {
   std::string kubeconfig;
@@ -110,7 +110,7 @@ Result<Admitted> ReadAdmitted(const Api& api, const std::string& name,
                               const std::vector<NodeGpu>& gpus, const Key& key, const Stop& stop) {
   Admitted admitted(name, gpus);
   auto text = api.Get("/api/v1/nodes/" + name);
-  while (!text.ok() && text.error().code == Code::kUnavailable && !stop.WaitFor(kRetry)) {
+  while (!text.ok() && text.error().code == Code::kUnavailable && !stop.WaitFor(kServerRetry)) {
     text = api.Get("/api/v1/nodes/" + name);
   }
   CGPU_TRY(text);
