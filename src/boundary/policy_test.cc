@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "boundary/boundary.h"
+#include "boundary/testing.h"
 #include "rm/class_table.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
@@ -23,10 +23,6 @@
 
 namespace cgpu::boundary {
 namespace {
-
-constexpr std::uint32_t kClient = 0xc1d00001;
-constexpr std::uint32_t kDevice = 0x10;
-constexpr std::uint32_t kSubdevice = 0x11;
 
 // The tenant of one branch, with a client, a device and a subdevice in the ledger.
 class Tenant final : public TenantMemory {

@@ -32,6 +32,7 @@ struct FakeHost final : Facts {
   std::uint64_t now = 1'800'000'000;
   mutable unsigned pauses = 0;
   std::function<void()> in_pause = [] {};
+  mutable std::set<std::string> read;  // paths and commands that were asked for
 
   // Adds a program.
   void Install(const std::string& path) {
@@ -62,6 +63,7 @@ struct FakeHost final : Facts {
   }
 
   [[nodiscard]] Result<std::string> Read(const std::string& path) const override {
+    read.insert(path);
     if (closed.contains(path)) {
       return Error{Code::kPermission, EACCES, "cannot read " + path, {}};
     }
@@ -109,6 +111,7 @@ struct FakeHost final : Facts {
     for (const std::string& word : words) {
       command += (command.empty() ? "" : " ") + word;
     }
+    read.insert(command);
     if (auto output = says(command)) {
       return *output;
     }

@@ -182,6 +182,7 @@ def floods():
         check(got["mapper_places"] > 1 << 24, "the books have %s" % got)
         check(got["range_groups"] == most_groups, "the books have %s" % got)
         process.end()
+        node.sync()
         left = kernel(node)
         check(not any(left.values()), "left without anybody: %s" % left)
 

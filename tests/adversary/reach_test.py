@@ -174,7 +174,7 @@ def silent():
         check("%s %s: ended" % (row["id"], row["name"]) in said, said)
         check(process.wait() != 0, "it ended well")
         wait_for(lambda: len(node.books()["clients"]) == 11, "clients are left")
-        check([one["state"] for one in node.containers()] == ["running"], "the other one is not there")
+        wait_for(lambda: [one["state"] for one in node.containers()] == ["running"], "the other one is not there")
         check(other.end() == 0, "the other did not end well")
 
 

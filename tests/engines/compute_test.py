@@ -235,8 +235,8 @@ def fixed(node, _):
     for member in (one, other):
         member.stop()
         member.end()
-    gpu = node.books()["gpus"][0]
-    t.check(not gpu["groups"] and not gpu["channels"], "something is left: %s" % gpu)
+    left = lambda: [group for kind in ("groups", "channels") for group in node.books()["gpus"][0][kind]]
+    t.wait_for(lambda: not left(), lambda: "something is left: %s" % left())
 
 
 AMPERE_COMPUTE_B = 0xc7c0
