@@ -113,6 +113,7 @@ def denials(readings="100"):
             denied = node.containers()[0]["gpus"][0]["denied"]
             t.check(denied >= last, "%d were denied, and then %d" % (last, denied))
             last = denied
+        t.wait_for(lambda: node.containers()[0]["gpus"][0]["denied"] > 0, "nothing is denied")
         for worker in family:
             worker.send("stop")
         told = sum(int(worker.line().split()[2]) for worker in family)

@@ -93,8 +93,8 @@ def _engine(node):
     return engine["busy_ns"], t.counted_ns(engine)
 
 
-def of_card(node, member, total_ms=2000):
-    """Returns what it gets of the GPU, in percent of the time that passes on it."""
+def _of_card(node, member, total_ms=2000):
+    """Returns what it gets of the time that passes on the GPU, and that time, in nanoseconds."""
     def look():
         return _times(node, [member])[0], _engine(node)[1]
 
@@ -103,19 +103,30 @@ def of_card(node, member, total_ms=2000):
         t.pause()
         mine, now = look()
         got, passed = mine - first[0], now - first[1]
+    return got, passed
+
+
+def of_card(node, member, total_ms=2000):
+    """Returns what it gets of the GPU, in percent of the time that passes on it."""
+    got, passed = _of_card(node, member, total_ms)
     return 100.0 * got / passed
 
 
 def capped(node, member, least, most):
-    """It never gets `most` percent of the GPU; it gets more than `least`, where the machine is quiet for a
-    moment: windows that begin late are lost, and those that end late are paid for by the next ones."""
-    def look():
-        got = of_card(node, member)
-        print("it gets %.1f %%" % got)
-        t.check(got < most, "it gets %.1f %% of at most %d" % (got, most))
-        return got > least
+    """In all it gets less than `most` percent of the GPU, never much more, and more than `least` where the
+    machine is quiet for a moment: windows that begin late are lost, and those that end late are paid for by
+    the next ones."""
+    looks = []
 
-    t.wait_for(look, "it never gets %d %%" % least)
+    def look():
+        looks.append(_of_card(node, member))
+        now, in_all = (100.0 * sum(got for got, _ in some) / sum(passed for _, passed in some)
+                       for some in (looks[-1:], looks))
+        print("it gets %.1f %%, in all %.1f %%" % (now, in_all))
+        t.check(now < (most + 100) / 2, "it gets %.1f %% of at most %d" % (now, most))
+        return now > least and in_all < most
+
+    t.wait_for(look, "it does not get more than %d and less than %d %%" % (least, most))
 
 
 def close(measured, wanted, points=2):

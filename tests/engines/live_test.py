@@ -46,6 +46,11 @@ def hold(mib):
     return ["rmtool", "hold", str(mib), "--page", "big", "--forever"]
 
 
+def hold_at_last(mib):
+    """The same where others may have the whole slice when it begins."""
+    return ["sh", "-c", "until %s; do sleep 0.1; done" % " ".join(hold(mib))]
+
+
 def alloc(test, name, mib, status):
     """A process that is added gets so much, or not, as the status says."""
     expect(test.engine.exec(name, ["rmtool", "alloc", str(mib), "--page", "big"]), status,
@@ -117,13 +122,13 @@ def _removed(test, kill):
         test.engine.kill("main")
     test.engine.remove("main")
     test.node.wait_used(0, "after the container")
-    start(test, "main", hold(100), 256)
+    start(test, "main", hold_at_last(100), 256)
 
 
 def execs(test):
     """Processes are added without pause while their container is paused, killed, removed and restarted:
     each that gets in is held, and nothing is left of any."""
-    start(test, "main", hold(100), 256)
+    start(test, "main", hold_at_last(100), 256)
     with Again(lambda: _exec_once(test), threads=3) as added:
         with t.Peak(test.node) as peak:
             for step in (lambda: _paused(test), lambda: _removed(test, True),
