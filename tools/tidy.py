@@ -6,8 +6,8 @@ group, and without precompiled headers, clang reads each file alone: one that la
 finding. So is a name that two files of a group use for themselves. Files that are named are read by
 clang-tidy alone.
 
-What passed is not read again until it, a header of ours that it includes, its compile command or
-.clang-tidy changes: the build folder keeps a stamp named by the hash of all of them.
+A group or file that passed is read again only after it, a header of ours that it includes, its compile
+command or .clang-tidy has changed: the build folder keeps a stamp named by the hash of all of them.
 """
 
 import argparse

@@ -75,6 +75,7 @@ TEST(Findings, GarbageEndsNoCheckBadly) {
       readers[name].push_back(&check);
     }
   }
+  ASSERT_FALSE(readers.empty());
   const auto look_at = [&](const std::string& name) {
     for (const Check* const check : readers[name]) {
       EXPECT_FALSE(check->look(host).text.empty()) << check->id << " with " << name;

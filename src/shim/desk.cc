@@ -28,8 +28,8 @@ constexpr timeval kSendTimeout{1, 0};
 constexpr time_t kTellSeconds = 1;
 
 // The timeout for calls that are in the driver doubles, up to this, with each upgrade that fails
-// for one: a tenant whose calls take long cannot put off its upgrade. It is the first one again
-// when no upgrade has failed for so long.
+// for one: a tenant whose calls take long cannot put off its upgrade. It is kUnderway again when
+// the last such failure is longer ago than kForgottenNs.
 constexpr std::chrono::milliseconds kLongestUnderway{400};
 constexpr std::int64_t kForgottenNs = 2'000'000'000;
 

@@ -93,8 +93,8 @@ def _engine(node):
     return engine["busy_ns"], t.counted_ns(engine)
 
 
-def _of_card(node, member, total_ms=2000):
-    """Returns what it gets of the time that passes on the GPU, and that time, in nanoseconds."""
+def of_card(node, member, total_ms=2000):
+    """Returns what it gets of the GPU, in percent of the time that passes on it."""
     def look():
         return _times(node, [member])[0], _engine(node)[1]
 
@@ -103,12 +103,6 @@ def _of_card(node, member, total_ms=2000):
         t.pause()
         mine, now = look()
         got, passed = mine - first[0], now - first[1]
-    return got, passed
-
-
-def of_card(node, member, total_ms=2000):
-    """Returns what it gets of the GPU, in percent of the time that passes on it."""
-    got, passed = _of_card(node, member, total_ms)
     return 100.0 * got / passed
 
 
@@ -119,12 +113,11 @@ def capped(node, member, least, most):
     looks = []
 
     def look():
-        looks.append(_of_card(node, member))
-        now, in_all = (100.0 * sum(got for got, _ in some) / sum(passed for _, passed in some)
-                       for some in (looks[-1:], looks))
-        print("it gets %.1f %%, in all %.1f %%" % (now, in_all))
-        t.check(now < (most + 100) / 2, "it gets %.1f %% of at most %d" % (now, most))
-        return now > least and in_all < most
+        looks.append(of_card(node, member))
+        in_all = sum(looks) / len(looks)
+        print("it gets %.1f %%, in all %.1f %%" % (looks[-1], in_all))
+        t.check(looks[-1] < (most + 100) / 2, "it gets %.1f %% of at most %d" % (looks[-1], most))
+        return looks[-1] > least and in_all < most
 
     t.wait_for(look, "it does not get more than %d and less than %d %%" % (least, most))
 
@@ -246,8 +239,8 @@ def fixed(node, _):
     for member in (one, other):
         member.stop()
         member.end()
-    left = lambda: [group for kind in ("groups", "channels") for group in node.books()["gpus"][0][kind]]
-    t.wait_for(lambda: not left(), lambda: "something is left: %s" % left())
+    t.wait_for(lambda: not any(node.books()["gpus"][0][kind] for kind in ("groups", "channels")),
+               lambda: "something is left: %s" % node.books()["gpus"][0])
 
 
 AMPERE_COMPUTE_B = 0xc7c0
