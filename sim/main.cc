@@ -113,12 +113,15 @@ int Serve(const std::string& name, const std::string& asked, const std::string& 
   control->Run();
 }
 
-// Runs what GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS.
+// Runs what GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS SLICE-EFFECT
+// DISABLE-EFFECT, the last two as numbers.
 int RunEngines(char** argv) {
   GpuOptions options;
   options.context_switch_us = std::strtoull(argv[2], nullptr, 10);
   options.preempt_us = std::strtoull(argv[3], nullptr, 10);
   options.copy_gbps = std::strtoull(argv[4], nullptr, 10);
+  options.slice_effect = static_cast<engine::SliceEffect>(std::strtoul(argv[5], nullptr, 10));
+  options.disable_effect = static_cast<engine::DisableEffect>(std::strtoul(argv[6], nullptr, 10));
   RaiseFileLimit();
   void* const shared =
       mmap(nullptr, sizeof(wire::Shared), PROT_READ, MAP_SHARED, wire::kSharedFd, 0);
@@ -130,7 +133,7 @@ int RunEngines(char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  if (argc == 5 && std::string_view(argv[1]) == "engine") {
+  if (argc == 7 && std::string_view(argv[1]) == "engine") {
     return RunEngines(argv);
   }
   const cli::Program app("The server of one simulated NVIDIA node. Started by `cgpu sim start`.",
@@ -150,6 +153,10 @@ int Main(int argc, char** argv) {
   }
   std::string hang_rules = "all";
   app.AddOption("--hang-rules", hang_rules, "As `cgpu sim start` takes it");
+  std::string slices = "at-once";
+  app.AddOption("--slices-take-effect", slices, "As `cgpu sim start` takes it");
+  std::string channels = "at-once";
+  app.AddOption("--channels-go-off", channels, "As `cgpu sim start` takes it");
   bool no_caps = false;
   app.AddFlag("--no-caps", no_caps, "As `cgpu sim start` takes it");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
@@ -163,6 +170,13 @@ int Main(int argc, char** argv) {
   signal(SIGHUP, SIG_IGN);
   umask(0022);
   RaiseFileLimit();
+  const auto slice_effect = ParseSliceEffect(slices);
+  const auto disable_effect = ParseDisableEffect(channels);
+  if (!slice_effect.ok() || !disable_effect.ok()) {
+    return FailStart(slice_effect.ok() ? disable_effect.error() : slice_effect.error());
+  }
+  options.slice_effect = *slice_effect;
+  options.disable_effect = *disable_effect;
   return Serve(name, gpus, driver, options, hang_rules, !no_caps);
 }
 

@@ -72,8 +72,10 @@ TESTED_ELSEWHERE = {
                 "notify_unsafe service spare"),
     "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server serving tls"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
+    "src/calibration/": ("needs a GPU: tests/e2e", "calibrate"),
     "src/rmclient/": ("needs a driver: tests/e2e",
-                      "error_events_unsafe mapping_unsafe switches_unsafe utilisation"),
+                      "channels_unsafe copy_queue_unsafe error_events_unsafe mapping_unsafe "
+                      "switches_unsafe utilisation"),
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
     "src/runtime/": ("by tests/engines", "wrapper"),

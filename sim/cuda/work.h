@@ -18,12 +18,6 @@
 
 namespace cgpu::sim::cuda {
 
-// Maps the first `length` bytes of a memory object for the GPU and returns the address. The driver
-// chooses it, in the device's own address space, which is that of every WorkQueue. It holds until
-// the memory is freed.
-[[nodiscard]] Result<std::uint64_t> MapForGpu(rmclient::Client& client, const rmclient::Gpu& gpu,
-                                              rm::NvHandle memory, std::size_t length);
-
 // Not thread-safe. Does not free its objects: they end with the client, which must outlive it.
 class WorkQueue {
  public:

@@ -5,14 +5,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "rm/channel_params.h"
-#include "rm/control_table.h"
-#include "rm/escape_table.h"
-#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
-#include "rm/nv_escape.h"
+#include "rmclient/channels.h"
 #include "sim/cuda/work.h"
 
 namespace cgpu::sim::cuda {
@@ -66,65 +62,7 @@ constexpr std::size_t MethodBytes(unsigned runs) {
   return kFrameBytes + runs * kRunBytes;
 }
 
-Result<std::vector<rm::NvU32>> ReadClasses(rmclient::Client& client, const rmclient::Gpu& gpu) {
-  rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS params{};
-  rmclient::Outcome outcome =
-      client.Control(gpu.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
-  std::vector<rm::NvU32> classes(params.numClasses);
-  if (outcome.ok()) {
-    params.classList = reinterpret_cast<rm::NvP64>(classes.data());
-    outcome =
-        client.Control(gpu.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
-  }
-  if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "asking for the classes of GPU " + gpu.bdf);
-  }
-  return classes;
-}
-
-rm::NvU32 FirstOf(std::span<const rm::NvU32> wanted, const std::vector<rm::NvU32>& classes) {
-  const auto found = std::find_if(wanted.begin(), wanted.end(), [&classes](rm::NvU32 cls) {
-    return std::find(classes.begin(), classes.end(), cls) != classes.end();
-  });
-  return found == wanted.end() ? 0 : *found;
-}
-
-template <class Parameters>
-rmclient::Outcome MapMemoryDma(rmclient::Client& client, Parameters params, rm::NvU64* address) {
-  const int error =
-      rmclient::Escape(client.fd(), rm::NV_ESC_RM_MAP_MEMORY_DMA, &params, sizeof(params));
-  *address = params.dmaOffset;
-  return {error, params.status};
-}
-
 }  // namespace
-
-Result<std::uint64_t> MapForGpu(rmclient::Client& client, const rmclient::Gpu& gpu,
-                                rm::NvHandle memory, std::size_t length) {
-  rm::NvHandle range = 0;
-  rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
-  rmclient::Outcome outcome =
-      client.Alloc(gpu.device, &range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "making a range of addresses of GPU " + gpu.bdf);
-  }
-  std::uint64_t address = 0;
-  const auto map = [&](auto params_of_version) {
-    params_of_version.hClient = client.handle();
-    params_of_version.hDevice = gpu.device;
-    params_of_version.hDma = range;
-    params_of_version.hMemory = memory;
-    params_of_version.length = length;
-    return MapMemoryDma(client, params_of_version, &address);
-  };
-  const bool longer = rm::EscapeAcceptsSize(client.abi(), rm::NV_ESC_RM_MAP_MEMORY_DMA,
-                                            sizeof(rm::NVOS46_PARAMETERS_V580));
-  outcome = longer ? map(rm::NVOS46_PARAMETERS_V580{}) : map(rm::NVOS46_PARAMETERS_V535{});
-  if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "mapping memory for GPU " + gpu.bdf);
-  }
-  return address;
-}
 
 Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Gpu& gpu,
                                   unsigned depth, unsigned runs) {
@@ -148,7 +86,7 @@ Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Gpu&
     return area.error();
   }
   WorkQueue queue(client, std::move(area).value(), entries, runs);
-  const Result<std::uint64_t> address = MapForGpu(client, gpu, memory, request.size);
+  const Result<std::uint64_t> address = rmclient::MapForGpu(client, gpu, memory, request.size);
   if (!address.ok()) {
     return address.error();
   }
@@ -158,47 +96,21 @@ Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Gpu&
 }
 
 Result<> WorkQueue::MakeObjects(const rmclient::Gpu& gpu, rm::NvHandle memory) {
-  const Result<std::vector<rm::NvU32>> classes = ReadClasses(*client_, gpu);
-  if (!classes.ok()) {
-    return classes.error();
-  }
-  const rm::NvU32 channel_class = FirstOf(kChannelClasses, *classes);
-  compute_class_ = FirstOf(kComputeClasses, *classes);
+  CGPU_ASSIGN_OR_RETURN(const auto classes, rmclient::ClassesOf(*client_, gpu));
+  const rm::NvU32 channel_class = rmclient::FirstOf(kChannelClasses, classes);
+  compute_class_ = rmclient::FirstOf(kComputeClasses, classes);
   if (channel_class == 0 || compute_class_ == 0) {
     return Error{Code::kUnsupported, 0, "GPU " + gpu.bdf + " has no channel that is known here",
                  "GPUs from Volta to Hopper are known"};
   }
-  rmclient::Outcome outcome = rmclient::AllocChannelGroup(*client_, gpu, &group_);
-  rm::ChannelParams params;
-  params.hObjectError = memory;
-  params.gpFifoOffset = address_ + kRing;
-  params.gpFifoEntries = entries_;
-  params.hUserdMemory = memory;
-  params.userdOffset = kUserd;
-  rm::NV_CHANNEL_ALLOC_PARAMS_V610 raw{};
-  rm::NV_CHANNEL_ALLOC_PARAMS_V570 older{};
-  rm::IntoLayout(params, raw);
-  rm::IntoLayout(params, older.v535);
-  if (outcome.ok()) {
-    outcome = client_->abi().branch >= rm::Branch::k610
-                  ? client_->Alloc(group_, &channel_, channel_class, &raw, sizeof(raw))
-                  : client_->Alloc(group_, &channel_, channel_class, &older, sizeof(older));
-  }
+  const std::string what = "making a channel on GPU " + gpu.bdf;
+  CGPU_TRY(rmclient::Checked(rmclient::AllocChannelGroup(*client_, gpu, &group_), what));
+  CGPU_ASSIGN_OR_RETURN(
+      channel_, rmclient::MakeChannel(*client_, gpu, group_, channel_class,
+                                      {memory, memory, kUserd, address_ + kRing, entries_}));
   rm::NvHandle compute = 0;
-  if (outcome.ok()) {
-    outcome = client_->Alloc(channel_, &compute, compute_class_, nullptr, 0);
-  }
-  rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 schedule{};
-  schedule.bEnable = 1;
-  if (outcome.ok()) {
-    outcome =
-        client_->Control(group_, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &schedule,
-                         rm::ControlSize(client_->abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
-  }
-  if (!outcome.ok()) {
-    return rmclient::CallError(outcome, "making a channel on GPU " + gpu.bdf);
-  }
-  return {};
+  CGPU_TRY(rmclient::Checked(client_->Alloc(channel_, &compute, compute_class_, nullptr, 0), what));
+  return rmclient::Checked(rmclient::ScheduleGroup(*client_, group_), what);
 }
 
 void WorkQueue::Store(std::size_t offset, std::uint32_t word) {

@@ -41,6 +41,15 @@ NvStatus StopChannel(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// ctrla06fgpfifo.h: without bBypassWait it returns when the runlist is restarted.
+NvStatus RestartRunlist(ControlCall& call) {
+  const GpuTicket ticket = call.model.Restart(call.object);
+  if (call.Get<rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS>().bBypassWait == 0) {
+    call.wait.ticket = ticket;
+  }
+  return rm::NV_OK;
+}
+
 NvStatus SetTimeslice(ControlCall& call) {
   const auto params = call.Get<rm::NVA06C_CTRL_TIMESLICE_PARAMS>();
   if (params.timesliceUs == 0) {
@@ -163,6 +172,7 @@ constexpr ControlEntry kChannelEntries[] = {
     {NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, kChannel, SetInterleave, Privilege::kNice},
     {NVA06F_CTRL_CMD_GET_INTERLEAVE_LEVEL, kChannel, GetInterleave},
     {NVA06F_CTRL_CMD_STOP_CHANNEL, kChannel, StopChannel},
+    {rm::NVA06F_CTRL_CMD_RESTART_RUNLIST, kChannel, RestartRunlist, Privilege::kNice},
     {NV906F_CTRL_CMD_RESET_CHANNEL, kChannel, StopChannel},
     {rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, kChannel, WorkSubmitToken},
     {NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, kChannel, SetNotificationIndex},

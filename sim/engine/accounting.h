@@ -41,6 +41,7 @@ struct RunlistAccounting {
   Duration switching_ns = 0;
   Duration idle_ns = 0;
   std::uint64_t switches = 0;
+  std::uint64_t restarts = 0;  // RESTART_RUNLIST
 };
 
 // A group that had nothing to do got work, and began to run it.

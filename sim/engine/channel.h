@@ -126,6 +126,7 @@ struct Channel {
   bool scheduled = false;
   bool disabled = false;
   bool stopped = false;
+  std::optional<bool> disabled_at_restart;  // what `disabled` becomes then
 
   std::uint32_t gp_get = 0;
   std::uint32_t gp_put = 0;

@@ -1,8 +1,10 @@
 #include "sim/engine/gpu.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "sim/engine/runlist.h"
 
@@ -107,7 +109,36 @@ class Gpu::State {
     channel.group->runlist->Show(*channel.group, now);
     return true;
   }
+  // Makes channels disabled, or enabled. Returns when that is done.
+  Time SetDisabled(std::span<engine::Channel* const> which, bool off, bool only_scheduling) {
+    std::map<GroupKey, engine::Group*> touched;
+    for (engine::Channel* channel : which) {
+      const bool is_on = off && channel->group->runlist->IsAt(*channel);
+      if (channel->disabled != off || is_on) {
+        channel->disabled = off;
+        touched[channel->group->key] = channel->group;
+      }
+    }
+    Time done = now;
+    for (const auto& [key, group] : touched) {
+      if (off && !only_scheduling) {
+        done = std::max(done, group->runlist->Leave(*group, now));
+      } else if (!off) {
+        const bool works = std::ranges::any_of(group->channels, [](const engine::Channel* channel) {
+          return channel->MayRun() && channel->HasWork() && !channel->wait;
+        });
+        if (works && !group->fault) {
+          group->runlist->Show(*group, now);
+        }
+        group->runlist->Wake(now);
+      }
+    }
+    return done;
+  }
   Time SetScheduled(engine::Group& group, std::span<engine::Channel* const> which, bool on) {
+    if (on) {
+      group.runlist->NoteSchedule(group, now);
+    }
     bool changed = false;
     for (engine::Channel* channel : which) {
       changed = changed || channel->scheduled != on;
@@ -272,38 +303,49 @@ Time Gpu::ScheduleChannel(ChannelKey key, bool on) {
 
 Time Gpu::Disable(std::span<const ChannelKey> keys, bool off, bool only_scheduling) {
   State& state = *state_;
-  std::map<GroupKey, engine::Group*> touched;
+  std::vector<engine::Channel*> channels;
   for (const ChannelKey key : keys) {
     engine::Channel* channel = state.FindChannel(key);
     if (channel == nullptr) {
       continue;
     }
-    const bool is_on = off && channel->group->runlist->IsAt(*channel);
-    if (channel->disabled != off || is_on) {
-      channel->disabled = off;
-      touched[channel->group->key] = channel->group;
+    if (channel->scheduled && state.shared.costs.disable_effect == DisableEffect::kRestart) {
+      channel->disabled_at_restart = off;
+    } else {
+      channels.push_back(channel);
     }
   }
-  Time done = state.now;
-  for (const auto& [key, group] : touched) {
-    if (off && !only_scheduling) {
-      done = std::max(done, group->runlist->Leave(*group, state.now));
-    } else if (!off) {
-      const bool works = std::ranges::any_of(group->channels, [](const engine::Channel* channel) {
-        return channel->MayRun() && channel->HasWork() && !channel->wait;
-      });
-      if (works && !group->fault) {
-        group->runlist->Show(*group, state.now);
+  return state.SetDisabled(channels, off, only_scheduling);
+}
+
+Time Gpu::Restart(ChannelKey key) {
+  State& state = *state_;
+  const engine::Channel* named = state.FindChannel(key);
+  if (named == nullptr) {
+    return Now();
+  }
+  engine::Runlist& runlist = *named->group->runlist;
+  std::array<std::vector<engine::Channel*>, 2> asked;  // on, off
+  for (engine::Group* group : runlist.Groups()) {
+    for (engine::Channel* channel : group->channels) {
+      if (const auto off = std::exchange(channel->disabled_at_restart, std::nullopt)) {
+        asked[*off ? 1 : 0].push_back(channel);
       }
-      group->runlist->Wake(state.now);
     }
   }
+  (void)state.SetDisabled(asked[0], false, false);
+  const Time done = state.SetDisabled(asked[1], true, false);
+  runlist.Restart(state.now);
   return done;
 }
 
 Time Gpu::Preempt(GroupKey key) {
-  const engine::Group* group = state_->FindGroup(key);
-  return group == nullptr ? Now() : group->runlist->Leave(*group, state_->now);
+  engine::Group* group = state_->FindGroup(key);
+  if (group == nullptr) {
+    return Now();
+  }
+  group->runlist->NotePreempt(*group, state_->now);
+  return group->runlist->Leave(*group, state_->now);
 }
 
 Time Gpu::Stop(ChannelKey key) {

@@ -21,7 +21,8 @@
 //   software: in RM's closed part; this is how nvgpu (drivers/gpu/nvgpu/common/fifo/runlist.c,
 //   nvgpu_runlist_append_med()) places HIGH before MEDIUM.
 //   Time slices. TIMEOUT << SCALE units of 1024 ns, with 8 bits of TIMEOUT: 1 ms becomes 976 units.
-//   A time slice that is set takes effect at once.
+//   When a time slice that is set takes effect, and FIFO_DISABLE_CHANNELS: Costs::slice_effect,
+//   disable_effect. GPUs differ.
 //   A group's channels take turns: an entry of one, an entry of the next. Within a channel things
 //   happen one after the other: a method behind a launch waits for its end.
 //   A semaphore acquire that fails makes the channel wait, and its group yield if no other of its
@@ -113,6 +114,9 @@ class Gpu {
   [[nodiscard]] Time Disable(std::span<const ChannelKey> channels, bool off, bool only_scheduling);
   // Does NVA06C_CTRL_CMD_PREEMPT: takes it off its engine once. It stays in the round.
   [[nodiscard]] Time Preempt(GroupKey group);
+  // Does RESTART_RUNLIST of the channel's runlist: what was set and did not take effect does, and
+  // it is a submission.
+  [[nodiscard]] Time Restart(ChannelKey channel);
   // Does STOP_CHANNEL and RESET_CHANNEL: this channel never runs again. Tells no event.
   [[nodiscard]] Time Stop(ChannelKey channel);
   // Sets the time slice in microseconds, as NVA06C_CTRL_CMD_SET_TIMESLICE does: rounded down to

@@ -23,6 +23,7 @@ struct Group {
   std::vector<Channel*> channels;
   std::size_t turn = 0;  // the channel that runs, or does next
   Duration slice = 0;
+  std::optional<Duration> set_slice;  // was set and has not taken effect
   Interleave interleave = Interleave::kLow;
   std::optional<Fault> fault;
 
@@ -85,6 +86,11 @@ class Runlist {
   // Takes the group off the engine, if it is there; it may be chosen again. Returns when it is off.
   Time Leave(const Group& group, Time now);
   void SetSlice(Group& group, Duration slice, Time now);
+  // Hear of a GPFIFO_SCHEDULE or a PREEMPT of the group, before it is done.
+  void NoteSchedule(Group& group, Time now);
+  void NotePreempt(Group& group, Time now);
+  // Submits the list again, with all time slices that were set.
+  void Restart(Time now);
   // Ends the group of the channel.
   void Fail(Channel& channel, const FaultReport& report, Time now);
   // Makes visible now what became possible for a group that did not run yet.
@@ -120,6 +126,7 @@ class Runlist {
   // Chooses the next group, when the current one is off.
   void Choose(Time now);
   void RollSlice(Time now);
+  void TakeEffect(Group& group, Time now);
   void MakeRound();
 
   const RunlistId id_;

@@ -1,6 +1,7 @@
 // Orders of others to a runlist.
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "sim/engine/round.h"
 #include "sim/engine/runlist.h"
@@ -96,6 +97,41 @@ Time Runlist::Leave(const Group& group, Time now) {
 }
 
 void Runlist::SetSlice(Group& group, Duration slice, Time now) {
+  group.set_slice = slice;
+  if (shared_.costs.slice_effect == SliceEffect::kAtOnce) {
+    TakeEffect(group, now);
+  }
+}
+
+void Runlist::NoteSchedule(Group& group, Time now) {
+  const SliceEffect effect = shared_.costs.slice_effect;
+  if (effect == SliceEffect::kOwnSchedule ||
+      (effect == SliceEffect::kPreempt && !group.IsScheduled())) {
+    TakeEffect(group, now);
+  } else if (effect == SliceEffect::kAnySchedule) {
+    std::ranges::for_each(groups_, [&](Group* each) { TakeEffect(*each, now); });
+  }
+}
+
+void Runlist::NotePreempt(Group& group, Time now) {
+  if (shared_.costs.slice_effect == SliceEffect::kPreempt) {
+    TakeEffect(group, now);
+  }
+}
+
+void Runlist::Restart(Time now) {
+  if (shared_.costs.slice_effect != SliceEffect::kNotAtAll) {
+    std::ranges::for_each(groups_, [&](Group* each) { TakeEffect(*each, now); });
+  }
+  ++accounting_.restarts;
+  Submit(now);
+}
+
+void Runlist::TakeEffect(Group& group, Time now) {
+  if (!group.set_slice) {
+    return;
+  }
+  const Duration slice = *std::exchange(group.set_slice, std::nullopt);
   if (current_ == &group && state_ == State::kRunning && !leaves_) {
     Wake(now);  // so that the slice under way is a single one
     const Time began = slice_end_ - std::min(group.slice, slice_end_);

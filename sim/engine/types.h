@@ -24,6 +24,21 @@ using BlockId = std::uint64_t;     // memory that is named without an address sp
 // NVA06C_CTRL_INTERLEAVE_LEVEL_*
 enum class Interleave : std::uint8_t { kLow = 0, kMedium = 1, kHigh = 2 };
 
+// When a time slice that is set takes effect. Whoever says what a GPU does is named in
+// docs/reference/simulated-driver.md. A restart (RESTART_RUNLIST) makes it take effect in all cases
+// but kNotAtAll.
+enum class SliceEffect : std::uint8_t {
+  kAtOnce,
+  kPreempt,      // when the group is preempted by PREEMPT, or first scheduled
+  kOwnSchedule,  // at a GPFIFO_SCHEDULE of the group, also one that changes nothing
+  kAnySchedule,  // at a GPFIFO_SCHEDULE of any group on its runlist
+  kRestart,      // at a restart alone, also if the group was not scheduled yet
+  kNotAtAll,
+};
+// When FIFO_DISABLE_CHANNELS takes effect on channels that are scheduled: both ways, off and on.
+// On others it takes effect at once.
+enum class DisableEffect : std::uint8_t { kAtOnce, kRestart };
+
 // Costs and durations. The first three figures are those of measured GPUs: a switch of 40 us
 // (44 MB of context at 1.1 TB/s), RM's preemption 250-356 us (gpu_ext, arXiv 2512.12615), RM's
 // default time slice 128 << 3 units of 1024 ns (src/nvidia/src/kernel/gpu/fifo/arch/volta/
@@ -44,6 +59,8 @@ struct Costs {
   // True: scheduling begins from the first entry when a runlist is submitted again, as nvgpu's
   // runlist.c says. False: it goes on behind the group that ran. Slices expire in either case.
   bool submission_restarts = false;
+  SliceEffect slice_effect = SliceEffect::kAtOnce;
+  DisableEffect disable_effect = DisableEffect::kAtOnce;
   std::size_t kept_starts = 65'536;  // length of the log of starts
   std::size_t kept_residences = 4'096;
 };

@@ -50,9 +50,13 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
   if (shared == MAP_FAILED) {
     return ErrnoError(Code::kUnavailable, errno, "mapping memory for the GPUs' engines");
   }
-  std::vector<std::string> words = {"cgpu-sim", "engine", std::to_string(options.context_switch_us),
+  std::vector<std::string> words = {"cgpu-sim",
+                                    "engine",
+                                    std::to_string(options.context_switch_us),
                                     std::to_string(options.preempt_us),
-                                    std::to_string(options.copy_gbps)};
+                                    std::to_string(options.copy_gbps),
+                                    std::to_string(static_cast<int>(options.slice_effect)),
+                                    std::to_string(static_cast<int>(options.disable_effect))};
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) {
@@ -326,6 +330,10 @@ GpuTicket GpuLink::Disable(std::span<const GpuKey> channels, bool off, bool only
 
 GpuTicket GpuLink::Preempt(GpuKey group) {
   return SendOrder(wire::Order::What::kPreempt, std::span(&group, 1), false);
+}
+
+GpuTicket GpuLink::Restart(GpuKey channel) {
+  return SendOrder(wire::Order::What::kRestart, std::span(&channel, 1), false);
 }
 
 GpuTicket GpuLink::Stop(GpuKey channel) {

@@ -69,6 +69,7 @@ class GpuLink final : public GpuPort {
   [[nodiscard]] GpuTicket Disable(std::span<const GpuKey> channels, bool off,
                                   bool only_scheduling) override;
   [[nodiscard]] GpuTicket Preempt(GpuKey group) override;
+  [[nodiscard]] GpuTicket Restart(GpuKey channel) override;
   [[nodiscard]] GpuTicket Stop(GpuKey channel) override;
   [[nodiscard]] Waited Await(GpuTicket ticket, rm::NvU64 timeout_us) override;
   void Invalidate(rm::NvU64 space) override;

@@ -37,6 +37,8 @@ engine::Costs CostsOf(const GpuOptions& options) {
   costs.context_switch_ns = options.context_switch_us * kMicrosecond;
   costs.rm_preempt_ns = options.preempt_us * kMicrosecond;
   costs.bytes_per_us = options.copy_gbps * 1000;
+  costs.slice_effect = options.slice_effect;
+  costs.disable_effect = options.disable_effect;
   return costs;
 }
 
@@ -234,6 +236,10 @@ Time Engines::Apply(const wire::Order& order) {
     if (order.what == What::kDisable || order.what == What::kEnable) {
       done = std::max(
           done, gpu.Disable(channels, order.what == What::kDisable, order.only_scheduling != 0));
+      continue;
+    }
+    if (order.what == What::kRestart) {
+      done = std::max(done, gpu.Restart(channels.front()));
       continue;
     }
     for (const std::uint64_t key : channels) {

@@ -44,6 +44,7 @@ void Engines::SendAccounting(const wire::AskAccounting& ask) {
       message.switching_ns = accounting.switching_ns;
       message.idle_ns = accounting.idle_ns;
       message.switches = accounting.switches;
+      message.restarts = accounting.restarts;
       memory_.Send(wire::Bytes(message));
     }
     SendStarts(index, ask.value);

@@ -3,6 +3,10 @@
 #define CGPU_SIM_GPU_OPTIONS_H_
 
 #include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+#include "sim/engine/types.h"
 
 namespace cgpu::sim {
 
@@ -12,7 +16,15 @@ struct GpuOptions {
   // 455.
   std::uint64_t preempt_us = 300;
   std::uint64_t copy_gbps = 20;  // 10^9 bytes a second, of each copy engine
+  // When orders take effect. An H200: at once, all of them.
+  engine::SliceEffect slice_effect = engine::SliceEffect::kAtOnce;
+  engine::DisableEffect disable_effect = engine::DisableEffect::kAtOnce;
 };
+
+// Parse at-once, preempt, own-schedule, any-schedule, restart, never, and at-once, restart.
+// kInvalid, with all of them.
+[[nodiscard]] Result<engine::SliceEffect> ParseSliceEffect(std::string_view text);
+[[nodiscard]] Result<engine::DisableEffect> ParseDisableEffect(std::string_view text);
 
 }  // namespace cgpu::sim
 

@@ -122,7 +122,15 @@ struct EventBuffer {
 };
 
 struct Order {
-  enum class What : std::uint32_t { kSchedule, kUnschedule, kDisable, kEnable, kPreempt, kStop };
+  enum class What : std::uint32_t {
+    kSchedule,
+    kUnschedule,
+    kDisable,
+    kEnable,
+    kPreempt,
+    kStop,
+    kRestart
+  };
   static constexpr std::uint32_t kMost = 64;
   static constexpr Kind kKind = Kind::kOrder;
   Kind kind = kKind;
@@ -216,6 +224,7 @@ struct RunlistAccounting {
   std::uint64_t switching_ns = 0;
   std::uint64_t idle_ns = 0;
   std::uint64_t switches = 0;
+  std::uint64_t restarts = 0;
 };
 
 struct Start {

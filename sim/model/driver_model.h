@@ -256,6 +256,8 @@ class DriverModel {
   using Owned = std::pair<Client*, Object*>;
   [[nodiscard]] GpuTicket Disable(std::span<const Owned> channels, bool off, bool only_scheduling);
   [[nodiscard]] GpuTicket Stop(Object& channel);
+  // Restarts the runlist of a channel.
+  [[nodiscard]] GpuTicket Restart(const Object& channel);
   [[nodiscard]] GpuTicket Preempt(Group& group);
   void SetTimeslice(Group& group, rm::NvU64 us);
   void SetInterleave(Group& group, rm::NvU32 level);

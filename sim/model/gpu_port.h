@@ -90,6 +90,7 @@ class GpuPort {
   [[nodiscard]] virtual GpuTicket Disable(std::span<const GpuKey> channels, bool off,
                                           bool only_scheduling) = 0;
   [[nodiscard]] virtual GpuTicket Preempt(GpuKey group) = 0;
+  [[nodiscard]] virtual GpuTicket Restart(GpuKey channel) = 0;
   [[nodiscard]] virtual GpuTicket Stop(GpuKey channel) = 0;
   // Waits until it is done, for at most so many microseconds (0: as long as it takes). Not under
   // the driver's lock.

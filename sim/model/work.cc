@@ -188,6 +188,12 @@ GpuTicket DriverModel::Stop(Object& channel) {
                                                           : engines_->Stop(channel.on_gpu->Key());
 }
 
+GpuTicket DriverModel::Restart(const Object& channel) {
+  return channel.on_gpu == nullptr || engines_ == nullptr
+             ? 0
+             : engines_->Restart(channel.on_gpu->Key());
+}
+
 GpuTicket DriverModel::Preempt(Group& group) {
   ++group.preemptions;
   return group.on_gpu == nullptr || engines_ == nullptr ? 0

@@ -107,7 +107,11 @@ Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) 
                                     "--copy-gbps",
                                     std::to_string(options.gpu.copy_gbps),
                                     "--hang-rules",
-                                    options.hang_rules};
+                                    options.hang_rules,
+                                    "--slices-take-effect",
+                                    options.slices_take_effect,
+                                    "--channels-go-off",
+                                    options.channels_go_off};
   if (options.no_caps) {
     words.emplace_back("--no-caps");
   }

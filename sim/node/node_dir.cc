@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "base/file.h"
 
@@ -95,6 +97,10 @@ Result<> NodeDir::Remove() const {
   }
   if (rmdir(Mount().c_str()) != 0 && errno != ENOENT) {
     return ErrnoError(Code::kInternal, errno, "removing " + Mount());
+  }
+  std::error_code error;
+  if (std::filesystem::remove_all(Cards(), error); error) {
+    return ErrnoError(Code::kInternal, error.value(), "removing " + Cards());
   }
   for (const std::string& file :
        {ControlSocket(), Description(), CdiFile(), Log(), Path() + "/lock"}) {

@@ -1,4 +1,5 @@
-// The folder of a simulated node: /run/cgpu-sim/NAME/{mnt,control.sock,node.json,cdi,lock,log}.
+// The folder of a simulated node:
+// /run/cgpu-sim/NAME/{mnt,control.sock,node.json,cdi,cards,lock,log}.
 #ifndef CGPU_SIM_NODE_NODE_DIR_H_
 #define CGPU_SIM_NODE_NODE_DIR_H_
 
@@ -21,6 +22,8 @@ class NodeDir {
   [[nodiscard]] std::string Description() const { return Path() + "/node.json"; }
   [[nodiscard]] std::string CdiFolder() const { return Path() + "/cdi"; }
   [[nodiscard]] std::string CdiFile() const { return CdiFolder() + "/nvidia.json"; }
+  // Folder of what `cgpu calibrate` found out of its GPUs (host/node.h).
+  [[nodiscard]] std::string Cards() const { return Path() + "/cards"; }
   [[nodiscard]] std::string Log() const { return Path() + "/log"; }
 
   // Makes the folder and takes its lock, which the node's server holds as long as it lives.

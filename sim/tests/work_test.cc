@@ -46,6 +46,7 @@ class NotedGpu final : public GpuPort {
     return 2;
   }
   GpuTicket Preempt(GpuKey /*group*/) override { return 3; }
+  GpuTicket Restart(GpuKey /*channel*/) override { return 5; }
   GpuTicket Stop(GpuKey /*channel*/) override { return 4; }
   Waited Await(GpuTicket ticket, rm::NvU64 timeout_us) override {
     awaited.emplace_back(ticket, timeout_us);

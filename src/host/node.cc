@@ -168,6 +168,11 @@ bool IsGranted(const NodeFile& file, const Grant& grant) {
 
 }  // namespace
 
+std::string CardsOf(const Node& node) {
+  return node.name.empty() ? "/var/lib/cgpu/cards"
+                           : std::string(kSimulatedNodes) + "/" + node.name + "/cards";
+}
+
 rmclient::DevicePaths PathsOf(const Node& node) {
   rmclient::DevicePaths paths;
   std::map<unsigned, std::string> gpus;

@@ -50,6 +50,10 @@ inline constexpr char kDefaultNode[] = "default";
 [[nodiscard]] Result<Node> FindNode(const std::string& name);
 [[nodiscard]] Result<Node> FindNode(const std::string& name, const Machine& machine);
 
+// Returns the folder of what its GPUs showed when they were asked (calibration/record.h). That of a
+// simulated node goes with it.
+[[nodiscard]] std::string CardsOf(const Node& node);
+
 // Returns the paths of its files as programs outside of every slice see them.
 [[nodiscard]] rmclient::DevicePaths PathsOf(const Node& node);
 

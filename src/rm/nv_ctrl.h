@@ -563,6 +563,11 @@ struct NVA06C_CTRL_TIMESLICE_PARAMS {
   NvU64 timesliceUs;
 };
 static_assert(sizeof(NVA06C_CTRL_TIMESLICE_PARAMS) == 8);
+struct NVA06F_CTRL_RESTART_RUNLIST_PARAMS {
+  NvBool bForceRestart;
+  NvBool bBypassWait;
+};
+static_assert(sizeof(NVA06F_CTRL_RESTART_RUNLIST_PARAMS) == 2);
 struct NVA06C_CTRL_PREEMPT_PARAMS {
   NvBool bWait;
   NvBool bManualTimeout;

@@ -206,6 +206,19 @@ Outcome AllocVidmem(Client& client, const Gpu& gpu, rm::VidmemRequest* request,
   return outcome;
 }
 
+Outcome AllocHostToRead(Client& client, const Gpu& gpu, std::size_t bytes, rm::NvHandle* handle) {
+  rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
+  params.owner = client.handle();
+  params.size = bytes;
+  params.attr = rm::NVOS32_ATTR_LOCATION.Set(params.attr, rm::NVOS32_ATTR_LOCATION_PCI);
+  params.attr =
+      rm::NVOS32_ATTR_PHYSICALITY.Set(params.attr, rm::NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS);
+  params.attr = rm::NVOS32_ATTR_COHERENCY.Set(params.attr, rm::NVOS32_ATTR_COHERENCY_WRITE_BACK);
+  params.attr2 = rm::NVOS32_ATTR2_PROTECTION_USER.Set(params.attr2,
+                                                      rm::NVOS32_ATTR2_PROTECTION_USER_READ_ONLY);
+  return client.Alloc(gpu.device, handle, rm::NV01_MEMORY_SYSTEM, &params, sizeof(params));
+}
+
 Outcome AllocChannelGroup(Client& client, const Gpu& gpu, rm::NvHandle* handle) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params = {};
   params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;

@@ -64,6 +64,10 @@ struct Session {
 [[nodiscard]] Outcome AllocVidmem(Client& client, const Gpu& gpu, rm::VidmemRequest* request,
                                   rm::NvHandle* handle);
 
+// Allocates memory of the host, for the driver and the GPU to write and for this process to read.
+[[nodiscard]] Outcome AllocHostToRead(Client& client, const Gpu& gpu, std::size_t bytes,
+                                      rm::NvHandle* handle);
+
 // Allocates a channel group on the graphics/compute engine (child of the device).
 [[nodiscard]] Outcome AllocChannelGroup(Client& client, const Gpu& gpu, rm::NvHandle* handle);
 

@@ -20,20 +20,6 @@ struct Record {
 constexpr rm::NvU32 kRecords = 16'384;
 constexpr std::size_t kHeaderBytes = 4096;
 
-// Allocates memory of the host, for the driver to write and for this process to read.
-Outcome AllocToRead(Client& client, const Gpu& gpu, std::size_t bytes, rm::NvHandle* handle) {
-  rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
-  params.owner = client.handle();
-  params.size = bytes;
-  params.attr = rm::NVOS32_ATTR_LOCATION.Set(params.attr, rm::NVOS32_ATTR_LOCATION_PCI);
-  params.attr =
-      rm::NVOS32_ATTR_PHYSICALITY.Set(params.attr, rm::NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS);
-  params.attr = rm::NVOS32_ATTR_COHERENCY.Set(params.attr, rm::NVOS32_ATTR_COHERENCY_WRITE_BACK);
-  params.attr2 = rm::NVOS32_ATTR2_PROTECTION_USER.Set(params.attr2,
-                                                      rm::NVOS32_ATTR2_PROTECTION_USER_READ_ONLY);
-  return client.Alloc(gpu.device, handle, rm::NV01_MEMORY_SYSTEM, &params, sizeof(params));
-}
-
 template <class T>
 T ReadVolatile(const volatile unsigned char* from) {
   T value{};
@@ -59,9 +45,9 @@ Result<SwitchLog> SwitchLog::Make(Client& client, const Gpu& gpu) {
   params.recordSize = sizeof(Record);
   params.recordCount = kRecords;
   params.hSubDevice = gpu.subdevice;
-  CGPU_TRY(Checked(AllocToRead(client, gpu, kHeaderBytes, &params.hBufferHeader),
+  CGPU_TRY(Checked(AllocHostToRead(client, gpu, kHeaderBytes, &params.hBufferHeader),
                    what + "memory to read"));
-  CGPU_TRY(Checked(AllocToRead(client, gpu, kRecords * sizeof(Record), &params.hRecordBuffer),
+  CGPU_TRY(Checked(AllocHostToRead(client, gpu, kRecords * sizeof(Record), &params.hRecordBuffer),
                    what + "memory to read"));
   CGPU_ASSIGN_OR_RETURN(auto header, Mapping::Make(client, gpu, params.hBufferHeader, kHeaderBytes,
                                                    Mapping::Kind::kHostToRead));

@@ -48,6 +48,7 @@
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
+#include "rmclient/channels.h"
 #include "sim/cuda/work.h"
 #include "sim/engine/timed_kernel.h"
 
@@ -206,7 +207,7 @@ class Tenant {
     request.size = kBytes;
     rm::NvHandle memory = 0;
     Check(rmclient::AllocVidmem(client_, gpu, &request, &memory), "allocating");
-    const unsigned program = Writer(Must(sim::cuda::MapForGpu(client_, gpu, memory, kBytes)));
+    const unsigned program = Writer(Must(rmclient::MapForGpu(client_, gpu, memory, kBytes)));
     const auto map = [&] { return Must(rmclient::Mapping::Make(client_, gpu, memory, kBytes)); };
     {
       const rmclient::Mapping first = map();
@@ -303,7 +304,7 @@ class Tenant {
     const int error =
         rmclient::Escape(gpus_.at(0).file.get(), rm::NV_ESC_RM_ALLOC_MEMORY, &lend, sizeof(lend));
     Check({error, lend.params.status}, "lending pages");
-    Once(Writer(Must(sim::cuda::MapForGpu(client_, gpus_.at(0), lend.params.hObjectNew, kBytes))));
+    Once(Writer(Must(rmclient::MapForGpu(client_, gpus_.at(0), lend.params.hObjectNew, kBytes))));
     return words[0] == 0 && words[1] == kOnes;
   }
   // Asks for what it may not have done, whatever is answered.

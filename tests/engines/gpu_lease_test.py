@@ -12,7 +12,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 KIT = os.path.join(ROOT, "tests", "gpu", "run")
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
 OUT = "/run/lease"
-OTHERS = ("start", "memory", "faults", "hang", "caps", "priority", "switches", "sixteen", "upgrade", "overhead")
+OTHERS = ("start", "memory", "faults", "calibrate", "hang", "caps", "priority", "switches", "sixteen", "upgrade",
+          "overhead")
 # The modules that `frameworks` looks for. Each writes a line where it was loaded.
 LOOKS = """
 import ctypes, os, signal
@@ -104,15 +105,16 @@ def _nothing_left(node, before):
 def steps(node):
     """The kit starts a cgpud, shows what containers get, and nothing is left of it."""
     before = isolation.processes()
-    chosen = "caps,priority,switches,sixteen,upgrade"
+    chosen = "calibrate,caps,priority,switches,sixteen,upgrade"
     limits = ["--limit=%s=120" % name for name in chosen.split(",")]
     kit = _start(node, None, "--only", chosen, *limits)
-    kit.expect("^caps ")
+    kit.expect("^calibrate ")
     t.check([line for line in isolation.processes().values() if "cgpud --config" in line], "it starts no cgpud")
     t.check(kit.end() == 0, "it failed")
     found, rows = _results()
     t.check(found["steps"] == dict.fromkeys(chosen.split(","), "whole"), str(found["steps"]))
-    for row, says in ((("caps", "a percentage of 30, alone"), "a cap"),
+    for row, says in ((("calibrate", "cgpu calibrate"), "channels go off: at-once"),
+                      (("caps", "a percentage of 30, alone"), "a cap"),
                       (("priority", "interleave level HIGH"), "the driver says ok"),
                       (("priority", "high priority waits less"), ""),
                       (("switches", "two programs' context switches are told, with their processes"), ""),

@@ -35,6 +35,8 @@ struct SimFlags {
   std::string driver = "550";
   sim::GpuOptions gpu;
   std::string hang_rules = "all";
+  std::string slices_take_effect = "at-once";
+  std::string channels_go_off = "at-once";
   bool no_caps = false;
   bool as_json = false;
   std::int64_t starts_from = -1;
@@ -59,8 +61,8 @@ std::string GpusOf(const Node& node) {
 Result<> Start(const SimFlags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto dir, sim::NodeDir::Of(flags.name));
   CGPU_ASSIGN_OR_RETURN(auto server, ProgramPath("cgpu-sim"));
-  CGPU_TRY(sim::StartNode(
-      dir, {flags.gpus, flags.driver, server, flags.gpu, flags.hang_rules, flags.no_caps}));
+  CGPU_TRY(sim::StartNode(dir, {flags.gpus, flags.driver, server, flags.gpu, flags.hang_rules,
+                                flags.slices_take_effect, flags.channels_go_off, flags.no_caps}));
   CGPU_ASSIGN_OR_RETURN(const auto node, FindSimulatedNode(flags.name));
   std::printf("node %s: driver %s, %s\n", flags.name.c_str(), node.driver.c_str(),
               GpusOf(node).c_str());
@@ -263,6 +265,11 @@ void AddStart(const cli::Command& sim, const Flags& flags, int& status) {
       "--hang-rules", flags->hang_rules,
       "What makes a channel that is taken off its engine hang: all, none, or "
       "unscheduled,mixed,rescheduled,copies,enabled (docs/reference/simulated-driver.md)");
+  start.AddOption("--slices-take-effect", flags->slices_take_effect,
+                  "When a time slice that is set takes effect: at-once, preempt, own-schedule, "
+                  "any-schedule, restart or never");
+  start.AddOption("--channels-go-off", flags->channels_go_off,
+                  "When channels that are scheduled go off their engine: at-once or restart");
   start.AddFlag(
       "--no-caps", flags->no_caps,
       "Let cgpu treat its GPUs as real ones that nobody has measured: percentages are shares");

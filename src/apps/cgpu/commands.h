@@ -34,6 +34,7 @@ void PrintJson(const std::vector<ContainerStatus>& containers);
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
 void AddBundle(const cli::Command& app, int& status);
+void AddCalibrate(const cli::Command& app, int& status);
 void AddDoctor(const cli::Command& app, int& status);
 void AddEvents(const cli::Command& app, int& status);
 // `cgpu install` and `cgpu uninstall`.

@@ -41,6 +41,7 @@ int Main(int argc, char** argv) {
   int status = 0;
   AddRun(app, status);
   AddBundle(app, status);
+  AddCalibrate(app, status);
   AddDoctor(app, status);
   AddEvents(app, status);
   AddInstall(app, status);

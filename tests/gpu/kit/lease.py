@@ -6,8 +6,8 @@ import os
 import signal
 import time
 
-from kit import (caps, compute, crowd, faults, frameworks, ground, hang, memory, overhead, priority, processes, start,
-                 upgrade)
+from kit import (calibrate, caps, compute, crowd, faults, frameworks, ground, hang, memory, overhead, priority,
+                 processes, start, upgrade)
 from kit.daemon import Daemon, answers
 from kit.report import FAIL, LEAST_SECONDS, NoTime, Over, Report, Skip, SKIP
 
@@ -32,7 +32,7 @@ def switches(report):
 
 Step = collections.namedtuple("Step", "name seconds check")
 STEPS = (Step("ground", 20, ground.check), Step("start", 120, begin), Step("memory", 90, memory.check),
-         Step("faults", 25, faults.check), Step("hang", 90, hang.check), Step("caps", 75, caps.check),
+         Step("faults", 25, faults.check), Step("calibrate", 60, calibrate.check), Step("hang", 90, hang.check), Step("caps", 75, caps.check),
          Step("priority", 45, priority.check), Step("switches", 25, switches), Step("sixteen", 45, crowd.check),
          Step("upgrade", 60, upgrade.check), Step("frameworks", 100, frameworks.check),
          Step("overhead", 120, overhead.check))

@@ -1,0 +1,85 @@
+// Work of our own for a GPU's engine for compute and graphics, without CUDA: a channel group with
+// one channel, and a ring of copies within the GPU's memory.
+//
+// The engine for graphics has a copy engine of its own, for channels of the graphics engine that
+// have an object of a copy class; tinygrad makes copies so (tinygrad/runtime/ops_nv.py,
+// _new_gpu_fifo()). So time slices, FIFO_DISABLE_CHANNELS and interleave levels act on these copies
+// as on kernels. What they do not show: how long a switch takes between contexts of kernels, which
+// save more.
+//
+// Methods: NVIDIA/open-gpu-doc classes/host/clc36f.h, clc361.h and classes/dma-copy/clc6b5.h.
+// Classes from Volta to Blackwell. Only simulated GPUs have run this.
+#ifndef CGPU_RMCLIENT_COPY_QUEUE_H_
+#define CGPU_RMCLIENT_COPY_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "rmclient/channels.h"
+#include "rmclient/gpus.h"
+
+namespace cgpu::rmclient {
+
+// Not thread-safe. Its objects end with the client, which must outlive it.
+class CopyQueue {
+ public:
+  // The ring holds so many items. An item is some copies, one after the other, and the time of
+  // their end.
+  static constexpr std::uint32_t kItems = 2048;
+  static constexpr std::uint32_t kMostCopies = 256;  // of an item
+  static constexpr std::uint32_t kCopyBytes = 256 * 1024;
+  static constexpr std::uint32_t kTargets = 8;  // that are copied to in turn
+
+  // Makes a queue that is not scheduled, in a group that was just made. kUnsupported: the GPU's
+  // classes are not known here.
+  [[nodiscard]] static Result<CopyQueue> Make(Client& client, const Gpu& gpu);
+
+  [[nodiscard]] rm::NvHandle group() const { return group_; }
+  [[nodiscard]] rm::NvHandle channel() const { return channel_; }
+
+  // Sets how many copies an item has: 1 to kMostCopies. The ring is empty.
+  void SetCopies(std::uint32_t copies);
+  // Queues items until the ring holds `items`, or is full.
+  void Fill(std::uint32_t items = kItems - 1);
+  // Returns when items ended that nobody was told of, in order: nanoseconds of the GPU's clock. The
+  // last kItems at the most are kept, so call it before Fill() if all matter.
+  [[nodiscard]] std::vector<std::uint64_t> TakeEnds();
+  // Returns how many items are queued that nobody was told the end of.
+  [[nodiscard]] std::uint64_t Pending() const { return queued_ - ended_; }
+  // Returns what ended the channel: ROBUST_CHANNEL_* of nverror.h, 0 for nothing.
+  [[nodiscard]] rm::NvU32 Fault() const;
+
+  // Overwrites the targets, and returns whether all hold the source, as after kTargets copies. The
+  // ring is empty.
+  void Spoil();
+  [[nodiscard]] bool Intact() const;
+
+ private:
+  CopyQueue(Mapping area, Mapping errors, Mapping doorbell)
+      : area_(std::move(area)), errors_(std::move(errors)), doorbell_(std::move(doorbell)) {}
+
+  [[nodiscard]] Result<> MakeObjects(Client& client, const Gpu& gpu, rm::NvHandle memory,
+                                     rm::NvHandle errors);
+  void Store(std::size_t offset, std::uint32_t word);
+  [[nodiscard]] std::uint32_t Load(std::size_t offset) const;
+  void Queue();
+
+  Mapping area_;
+  Mapping errors_;
+  Mapping doorbell_;
+  std::uint64_t address_ = 0;  // of the area, for the GPU
+  rm::NvU32 copy_class_ = 0;
+  rm::NvHandle group_ = 0;
+  rm::NvHandle channel_ = 0;
+  rm::NvU32 token_ = 0;       // for the doorbell
+  std::uint32_t shared_ = 0;  // words of the part that all items share; 0: they share none
+  std::uint64_t queued_ = 0;
+  std::uint64_t ended_ = 0;
+};
+
+}  // namespace cgpu::rmclient
+
+#endif  // CGPU_RMCLIENT_COPY_QUEUE_H_
