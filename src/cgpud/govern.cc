@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "calibration/record.h"
+#include "host/node.h"
 #include "host/shim_process.h"
 #include "protocol/text.h"
 
@@ -51,8 +53,38 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       measuring_(node, Measuring::What::kSwitches),
       backoff_(kLeastBackoff) {
+  if (const auto found = FindNode(node); found.ok()) {
+    driver_ = found->driver;
+    cards_ = CardsOf(*found);
+  }
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
+}
+
+governor::Card Governing::CardOf(const std::string& uuid) const {
+  const auto record = cards_.empty() ? std::nullopt : ReadCard(cards_, uuid, driver_).value_or({});
+  return record ? record->calibration.card : governor::Card{};
+}
+
+// Returns whether time slices that are set while programs run take effect at once, as far as the
+// GPU has shown. Those of simulated GPUs do that nobody has asked, unless they are to stand for
+// real ones.
+bool Governing::MayCorrect(const std::string& uuid, std::vector<std::string>& log) {
+  const governor::Effect slices = CardOf(uuid).slices;
+  if (slices == governor::Effect::kAtOnce ||
+      (slices == governor::Effect::kUnknown && suspendable_.contains(uuid))) {
+    staid_.erase(uuid);
+    return true;
+  }
+  if (staid_.insert(uuid).second) {
+    log.push_back("time slices on GPU " + uuid +
+                  " stay as planned, whatever its containers get of it: " +
+                  (slices == governor::Effect::kUnknown
+                       ? "nobody has asked it how it takes orders; `cgpu calibrate` does"
+                       : "those that are set while programs run take effect " +
+                             std::string(Describe(slices))));
+  }
+  return false;
 }
 
 std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
@@ -62,7 +94,7 @@ std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
       Target& target =
           wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
                                        member.order.high || high_.contains({member.id, uuid})};
-      if (gpu.by_slices) {
+      if (gpu.corrects) {
         target.order.slice_us = gpu.feedback.SliceOf(member.id, target.order.slice_us);
       }
     }
@@ -77,6 +109,7 @@ std::vector<std::string> Governing::Refresh() {
   }
   std::set<std::string> shared;
   std::map<std::string, Gpu> gpus;
+  std::vector<std::string> log;
   for (auto& [uuid, plan] : *plans) {
     Gpu& gpu = gpus[uuid];
     static_cast<PlannedGpu&>(gpu) = std::move(plan);
@@ -85,13 +118,16 @@ std::vector<std::string> Governing::Refresh() {
         before != gpus_.end() && before->second.members == gpu.members) {
       gpu.feedback = before->second.feedback;
     }
-    if (gpu.by_slices && gpu.members.size() > 1) {
+    gpu.corrects = gpu.by_slices && gpu.members.size() > 1 && MayCorrect(uuid, log);
+    if (gpu.corrects) {
       shared.insert(uuid);
     }
   }
   gpus_ = std::move(gpus);
   backoff_ = kLeastBackoff;
-  std::vector<std::string> log = measuring_.Watch(shared);
+  for (std::string& line : measuring_.Watch(shared)) {
+    log.push_back(std::move(line));
+  }
   next_ = std::chrono::steady_clock::now() + measuring_.Rest();
   for (std::string& line : SendAgain()) {
     log.push_back(std::move(line));

@@ -1,7 +1,8 @@
 // Gives every container its standing orders (governor/plan.h), so that each GPU's policy holds. It
 // works the orders out from what the registry says, whenever that changes. Where several containers
 // share a GPU by time slices, it corrects the orders by what they were seen to get
-// (governor/feedback.h). A shim that has its order keeps to it by itself. With an order of high
+// (governor/feedback.h), if that GPU was seen to take such orders at once (governor/card.h). A shim
+// that has its order keeps to it by itself. With an order of high
 // priority, and with the one after it, goes a helper that can carry it out (shim/interleave.h). It
 // is a new helper each time, so that one that is gone is replaced.
 //
@@ -23,6 +24,7 @@
 #include "base/fd.h"
 #include "cgpud/measure.h"
 #include "cgpud/plan_gpus.h"
+#include "governor/card.h"
 #include "governor/feedback.h"
 #include "governor/order.h"
 #include "host/registry.h"
@@ -72,8 +74,11 @@ class Governing {
   };
   struct Gpu : PlannedGpu {
     governor::Feedback feedback;
+    bool corrects = false;  // its containers share it by time slices that may be corrected
   };
 
+  [[nodiscard]] governor::Card CardOf(const std::string& uuid) const;
+  [[nodiscard]] bool MayCorrect(const std::string& uuid, std::vector<std::string>& log);
   [[nodiscard]] std::map<Place, Target> Wanted() const;
   [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target,
                                      std::vector<std::string>& log) const;
@@ -88,7 +93,10 @@ class Governing {
   const Registry& registry_;
   const unsigned max_inst_;
   const std::set<std::string> suspendable_;
-  UniqueFd changes_;  // inotify of the registry's folder
+  std::string driver_;           // the node's
+  std::string cards_;            // folder of what its GPUs showed
+  std::set<std::string> staid_;  // GPUs of which the log has that nothing is corrected
+  UniqueFd changes_;             // inotify of the registry's folder
   std::map<std::string, Gpu> gpus_;
   std::map<Place, Sent> sent_;
   std::set<Place> high_;  // may have interleave levels: were given an order of high priority

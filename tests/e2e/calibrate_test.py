@@ -102,6 +102,8 @@ def kept():
             json.dump({**card, "driver": "550.1.1"}, file)
         t.check(asked(node, "1")["off"] == "at-once", "the answer of another driver was taken")
         t.check(asked(node, "0")["uuid"] != name, "GPU 0 was taken for GPU 1")
+        policy = t.command(t.CGPU, "policy", "--node", node.name)
+        t.check(policy.count("; time slices take effect at once\n") == 2, policy)
         text = calibrate(node)
         t.check(re.search(r"(?s)GPU 0, .*GPU 1, .*take effect at once", text), text)
 

@@ -429,6 +429,36 @@ def waiting(node, daemon):
     full.end()
 
 
+def unasked(_, daemon):
+    """On a GPU that was never asked how it takes orders, as on all real ones, time slices stay as planned;
+    and they stay if it was asked and did not take them at once."""
+    daemon.stop()
+    said, before = "stay as planned", 0  # bytes of the log, which all of them share
+    for effect, corrected in (("at-once", True), ("restart", False)):
+        with t.Node("a10:1", "580", "--no-caps", "--copy-gbps", "2", "--slices-take-effect", effect) as node:
+            for is_asked in (False, True):
+                if is_asked:
+                    t.command(t.CGPU, "calibrate", "--node", node.name, "--interruptions", "1")
+                daemon = start_cgpud(node, engines.RUNC)
+                full = Member(node, "full").feed()
+                log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "waits"))
+                t.wait_for(lambda: len(_groups(node)) == 2 and full.slice_us() == 6000, "it does not begin")
+                if is_asked and corrected:
+                    t.wait_for(lambda: full.slice_us() < 4000, "nothing is corrected on a GPU that was asked")
+                    t.check(said not in daemon.log()[before:], daemon.log())
+                else:
+                    t.wait_for(lambda: said in daemon.log()[before:], "it does not say so: %s" % daemon.log())
+                    gets(node, [full], lambda got: got[0] > 2e9)
+                    t.check(full.slice_us() == 6000, "%s, asked: %s: %s" % (effect, is_asked, full.group()))
+                log.popen.send_signal(signal.SIGTERM)
+                log.end()
+                full.stop()
+                full.end()
+                daemon.stop()
+                before = len(daemon.log())
+    daemon.start()
+
+
 SWITCH_US = 150
 SET_INTERLEAVE_LEVEL, NOT_SUPPORTED = 0xa06c0107, 0x56
 
@@ -639,7 +669,7 @@ def used(node, _):
         one.end()
 
 
-CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "capless": capless, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "chosen": chosen, "fixed": fixed, "starts": starts, "maximum": maximum, "late": late,
+CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "capless": capless, "unasked": unasked, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "chosen": chosen, "fixed": fixed, "starts": starts, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 

@@ -10,6 +10,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "calibration/record.h"
 #include "cli/command_line.h"
 #include "governor/policy.h"
 #include "host/compute.h"
@@ -99,6 +100,8 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const GpuSettings& now = all[i];
     const std::string policy(NameOf(now.PolicyNow()));
+    const auto card = ReadCard(CardsOf(node), gpus[i].uuid, node.driver).value_or({});
+    const auto slices = card ? card->calibration.card.slices : governor::Effect::kUnknown;
     const unsigned max_inst = now.max_inst.value_or(settings.max_inst);
     const unsigned prio_ratio = now.prio_ratio.value_or(governor::kDefaultPrioRatio);
     list.push_back({{"index", gpus[i].index},
@@ -107,11 +110,14 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
                     {"number", static_cast<int>(now.PolicyNow())},
                     {"max_inst", max_inst},
                     {"prio_ratio", prio_ratio},
-                    {"caps", node.caps}});
+                    {"caps", node.caps},
+                    {"time_slices", NameOf(slices)}});
     if (!flags.json) {
-      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u%s\n", gpus[i].index, policy.c_str(),
-                  static_cast<int>(now.PolicyNow()), max_inst, prio_ratio,
-                  node.caps ? "" : "; shares, no caps");
+      std::printf(
+          "GPU %u: %s (%d), max-inst %u, prio-ratio %u%s%s\n", gpus[i].index, policy.c_str(),
+          static_cast<int>(now.PolicyNow()), max_inst, prio_ratio,
+          node.caps ? "" : "; shares, no caps",
+          card ? ("; time slices take effect " + std::string(Describe(slices))).c_str() : "");
     }
   }
   if (flags.json) {
