@@ -74,7 +74,8 @@ json GpuReply(const Gpu& gpu, const GpuAccounting& accounting, const EngineAccou
                           {"busy_ns", runlist.busy_ns},
                           {"switching_ns", runlist.switching_ns},
                           {"idle_ns", runlist.idle_ns},
-                          {"switches", runlist.switches}});
+                          {"switches", runlist.switches},
+                          {"restarts", runlist.restarts}});
     }
   }
   json starts = json::array();

@@ -66,12 +66,12 @@ governor::Card Governing::CardOf(const std::string& uuid) const {
   return record ? record->calibration.card : governor::Card{};
 }
 
-// Returns whether time slices that are set while programs run take effect at once, as far as the
-// GPU has shown. Those of simulated GPUs do that nobody has asked, unless they are to stand for
-// real ones.
+// Returns whether time slices that are set while programs run take effect, at once or by a restart
+// of the GPU's list of groups, as far as the GPU has shown. Those of simulated GPUs do that nobody
+// has asked, unless they are to stand for real ones.
 bool Governing::MayCorrect(const std::string& uuid, std::vector<std::string>& log) {
   const governor::Effect slices = CardOf(uuid).slices;
-  if (slices == governor::Effect::kAtOnce ||
+  if (slices == governor::Effect::kAtOnce || slices == governor::Effect::kRestart ||
       (slices == governor::Effect::kUnknown && suspendable_.contains(uuid))) {
     staid_.erase(uuid);
     return true;
@@ -91,9 +91,9 @@ std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
   std::map<Place, Target> wanted;
   for (const auto& [uuid, gpu] : gpus_) {
     for (const PlannedMember& member : gpu.members) {
-      Target& target =
-          wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
-                                       member.order.high || high_.contains({member.id, uuid})};
+      Target& target = wanted[{member.id, uuid}] = {
+          member.order, member.order, member.shim_uid,
+          member.order.high || member.order.restart || high_.contains({member.id, uuid})};
       if (gpu.corrects) {
         target.order.slice_us = gpu.feedback.SliceOf(member.id, target.order.slice_us);
       }
@@ -113,6 +113,11 @@ std::vector<std::string> Governing::Refresh() {
   for (auto& [uuid, plan] : *plans) {
     Gpu& gpu = gpus[uuid];
     static_cast<PlannedGpu&>(gpu) = std::move(plan);
+    if (CardOf(uuid).slices == governor::Effect::kRestart) {
+      for (PlannedMember& member : gpu.members) {
+        member.order.restart = member.order.slice_us != 0;
+      }
+    }
     // The feedback holds for these members and this plan.
     if (const auto before = gpus_.find(uuid);
         before != gpus_.end() && before->second.members == gpu.members) {
@@ -135,21 +140,25 @@ std::vector<std::string> Governing::Refresh() {
   return log;
 }
 
-Result<UniqueFd> Governing::Ask(const Place& place, const Target& target,
+Result<UniqueFd> Governing::Ask(const Place& place, const Target& target, bool with_helper,
                                 std::vector<std::string>& log) const {
   AdminRequest request;
   request.kind = AdminRequest::Kind::kOrder;
   request.uuid = place.second;
   request.order = target.order;
   UniqueFd helper;
-  if (target.levels) {
+  if (with_helper) {
     auto started = StartInterleaver(target.shim_uid);
     if (started.ok()) {
       helper = std::move(*started);
     } else {
-      log.push_back("the high priority of container " + place.first +
-                    (target.order.high ? " is a longer slice alone: " : " may stay: ") +
-                    started.error().what);
+      const std::string what =
+          target.order.high
+              ? "the high priority of container " + place.first + " is a longer slice alone: "
+          : target.order.restart
+              ? "the time slices of container " + place.first + " do not take effect: "
+              : "the high priority of container " + place.first + " may stay: ";
+      log.push_back(what + started.error().what);
     }
   }
   return registry_.Request(place.first, request, helper.get());
@@ -170,7 +179,9 @@ std::vector<std::string> Governing::Send() {
         !IsWorthSending(before->second.order, target.order, target.planned)) {
       continue;
     }
-    auto answer = Ask(place, target, log);
+    // A correction finds the helper that came with the plan.
+    const bool corrects = before != sent_.end() && before->second.planned == target.planned;
+    auto answer = Ask(place, target, target.helper && !corrects, log);
     Sent& sent = sent_[place] = Sent{};
     sent.planned = target.planned;
     sent.order = target.order;

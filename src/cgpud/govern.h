@@ -1,10 +1,10 @@
 // Gives every container its standing orders (governor/plan.h), so that each GPU's policy holds. It
 // works the orders out from what the registry says, whenever that changes. Where several containers
 // share a GPU by time slices, it corrects the orders by what they were seen to get
-// (governor/feedback.h), if that GPU was seen to take such orders at once (governor/card.h). A shim
-// that has its order keeps to it by itself. With an order of high
-// priority, and with the one after it, goes a helper that can carry it out (shim/interleave.h). It
-// is a new helper each time, so that one that is gone is replaced.
+// (governor/feedback.h), if that GPU was seen to take such orders (governor/card.h). A shim that
+// has its order keeps to it by itself. With an order of high priority, with the one after it, and
+// with one that needs restarts, goes a helper that can carry it out (shim/interleave.h). It is a
+// new helper with each plan, so that one that is gone is replaced.
 //
 // For one thread. It never waits: it sends an order, and reads the answer when that comes.
 #ifndef CGPU_CGPUD_GOVERN_H_
@@ -70,7 +70,7 @@ class Governing {
     governor::Order planned;
     governor::Order order;
     uid_t shim_uid = 0;
-    bool levels = false;  // interleave levels are wanted, or must be given up
+    bool helper = false;  // interleave levels are wanted, or must be given up; or restarts are
   };
   struct Gpu : PlannedGpu {
     governor::Feedback feedback;
@@ -80,7 +80,7 @@ class Governing {
   [[nodiscard]] governor::Card CardOf(const std::string& uuid) const;
   [[nodiscard]] bool MayCorrect(const std::string& uuid, std::vector<std::string>& log);
   [[nodiscard]] std::map<Place, Target> Wanted() const;
-  [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target,
+  [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target, bool with_helper,
                                      std::vector<std::string>& log) const;
   [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<PlannedMember>& members);
   [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);

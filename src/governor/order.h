@@ -34,6 +34,9 @@ struct Order {
   // slice can be divided among.
   bool may_rest = false;
   std::uint32_t turns = 0;
+  // The GPU takes time slices only when its list of groups is restarted (Effect::kRestart of
+  // card.h), so the shim restarts it after each change of them.
+  bool restart = false;
 
   bool operator==(const Order&) const = default;
 };

@@ -82,9 +82,9 @@ class ShimProcess {
   std::string why_no_scope_;
 };
 
-// Starts the helper that sets interleave levels for a shim (protocol/config.h), as nobody's child,
-// under the shim's `uid` with kInterleaverCapabilities. Returns the shim's end of the helper's
-// socket; the helper ends when no process has that end any more. Must be root.
+// Starts the helper that sets interleave levels and restarts lists for a shim (protocol/config.h),
+// as nobody's child, under the shim's `uid` with kInterleaverCapabilities. Returns the shim's end
+// of the helper's socket; the helper ends when no process has that end any more. Must be root.
 [[nodiscard]] Result<UniqueFd> StartInterleaver(uid_t uid);
 
 // Returns the path of a program of this project: beside the running one, or in the folder

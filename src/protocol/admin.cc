@@ -79,12 +79,15 @@ void VisitOrder(LineCodec& io, governor::Order& order) {
   // Bits of an order's marks.
   constexpr std::uint32_t kHigh = 1;
   constexpr std::uint32_t kMayRest = 2;
-  std::uint32_t marks = (order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0);
+  constexpr std::uint32_t kRestart = 4;
+  std::uint32_t marks =
+      (order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0) | (order.restart ? kRestart : 0);
   io.Values(order.slice_us, order.duty.period_us, order.duty.on_us, order.duty.phase_us);
-  io.Word(marks, 0, kHigh | kMayRest);
+  io.Word(marks, 0, kHigh | kMayRest | kRestart);
   io.Word(order.turns);
   order.high = (marks & kHigh) != 0;
   order.may_rest = (marks & kMayRest) != 0;
+  order.restart = (marks & kRestart) != 0;
   io.Check(IsSound(order));
 }
 

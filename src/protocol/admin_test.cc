@@ -47,7 +47,7 @@ TEST(Admin, TextsAreTheSameForEver) {
             "limit 100\nused 70\nprocess 7 20\nprocess 4711 50\n.\n");
   for (const char* text :
        {"ps\n", "memory GPU-1\n", "set * 1048576\n", "order GPU-1 3000 20000 6000 500 3 4\n",
-        "refused\n", "trace\n", "watch\n", "upgrade\n"}) {
+        "order GPU-1 3000 0 0 0 4 0\n", "refused\n", "trace\n", "watch\n", "upgrade\n"}) {
     const auto request = DecodeRequest(text);
     ASSERT_TRUE(request.ok()) << text;
     EXPECT_EQ(EncodeRequest(*request), text);
@@ -163,8 +163,10 @@ TEST(Admin, APauseIsANumberAndNothingElse) {
 
 TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ((*DecodeRequest(EncodeRequest({}))).kind, AdminRequest::Kind::kPs);
-  AdminRequest order{
-      AdminRequest::Kind::kOrder, "GPU-8a56", 0, {3'000, {20'000, 6'000, 500}, true, true, 4}};
+  AdminRequest order{AdminRequest::Kind::kOrder,
+                     "GPU-8a56",
+                     0,
+                     {3'000, {20'000, 6'000, 500}, true, true, 4, true}};
   const auto ordered = DecodeRequest(EncodeRequest(order));
   ASSERT_TRUE(ordered.ok()) << ordered.error().what;
   EXPECT_EQ(ordered->kind, AdminRequest::Kind::kOrder);
@@ -172,7 +174,7 @@ TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(ordered->order, order.order);
   for (const char* bad :
        {"order GPU-1 1 2 3 4", "order GPU-1 1 0 0 1 0 0", "order GPU-1 1 20000 0 0 0 0",
-        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 4 0", "order GPU-1 x 0 0 0 0 0",
+        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 8 0", "order GPU-1 x 0 0 0 0 0",
         "order GPU-1 2000000 0 0 0 0 0"}) {
     EXPECT_FALSE(DecodeRequest(std::string(bad) + "\n").ok()) << bad;
   }

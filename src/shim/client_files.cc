@@ -32,6 +32,13 @@ void ClientFiles::Find(Pending& pending) {
   }
 }
 
+UniqueFd ClientFiles::FileOf(ledger::Handle client) const {
+  const MutexLock lock(mutex_);
+  const auto found = clients_.find(client);
+  const auto file = found == clients_.end() ? nullptr : files_.Get(found->second.key);
+  return file == nullptr ? UniqueFd() : os::Duplicate(file->file.get());
+}
+
 bool ClientFiles::Keep(Pending& pending, ledger::ClientRef client) {
   const MutexLock lock(mutex_);
   KeptFiles::Pointer file = files_.Find(pending.file.get());

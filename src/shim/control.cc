@@ -39,7 +39,7 @@ Result<> ContainerControl::SetOrder(const std::string& uuid, const governor::Ord
     driver_->UseHelper(std::move(helper));
   }
   scheduler_.SetOrder(gpu, order);
-  if (!scheduler_.NeedsLevels()) {
+  if (!scheduler_.NeedsHelper()) {
     driver_->UseHelper({});
   }
   return {};

@@ -38,7 +38,7 @@ class ContainerControl {
   // Ledger::SetLimit().
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
   // Sets an order, which holds until the next. `helper`: the socket of one that sets interleave
-  // levels, or none.
+  // levels and restarts lists, or none.
   [[nodiscard]] Result<> SetOrder(const std::string& uuid, const governor::Order& order,
                                   UniqueFd helper);
   // Returns all fields except `pid` and `state`, which are not known here.

@@ -306,6 +306,19 @@ Result<> Driver::SetInterleave(std::size_t gpu, ledger::Handle client, ledger::H
   return *set == rm::NV_OK ? Result<>() : Refused("an interleave level", {0, *set});
 }
 
+Result<> Driver::Restart(std::size_t /*gpu*/, const ledger::ChannelInfo& channel) {
+  const UniqueFd file = file_of_ ? file_of_(channel.client) : UniqueFd();
+  if (!file.valid()) {
+    return Error{Code::kUnavailable, 0, "the client's file is not known", {}};
+  }
+  const MutexLock lock(mutex_);
+  const auto done = interleaver_.Restart(file.get(), channel.client, channel.channel);
+  if (!done.ok()) {
+    return done.error();
+  }
+  return *done == rm::NV_OK ? Result<>() : Refused("a restart of the runlist", {0, *done});
+}
+
 void Driver::UseHelper(UniqueFd socket) {
   const MutexLock lock(mutex_);
   interleaver_ = Interleaver(std::move(socket));

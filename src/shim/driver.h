@@ -8,6 +8,7 @@
 #define CGPU_SHIM_DRIVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,7 +74,11 @@ class Driver : public GpuControls {
   void Switch(std::size_t gpu, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
   Result<> SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                          bool high) override;
-  // Makes SetInterleave() ask this helper from now on; -1: no helper.
+  Result<> Restart(std::size_t gpu, const ledger::ChannelInfo& channel) override;
+  // Sets how Restart() finds the file of a client of the container's. Once, before any call.
+  using FileOf = std::function<UniqueFd(ledger::Handle client)>;
+  void FindFilesBy(FileOf file_of) { file_of_ = std::move(file_of); }
+  // Makes SetInterleave() and Restart() ask this helper from now on; -1: no helper.
   void UseHelper(UniqueFd socket);
   // Frees those devices: the shim cannot hand them over.
   void FreeDevices();
@@ -116,6 +121,7 @@ class Driver : public GpuControls {
 
   rmclient::GpuCalls& calls_;
   const rm::Abi& abi_;
+  FileOf file_of_;
   UniqueFd control_;
   std::uint32_t client_ = 0;
   mutable Mutex mutex_;  // guards the rest

@@ -56,7 +56,7 @@ Handover Full() {
   server.mapping = true;
   server.unproved = true;
   server.record = 43;
-  server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57, 67, true, {94, 95}}, {}};
+  server.orders = {{{53, {20'000, 54, 55}, true, true, 56, true}, 57, 67, true, {94, 95}}, {}};
   server.counters = {{68, 69, 70, 71, 72, 73, 74, 75},
                      {76, 77, 78, 79, 80, 81},
                      {82, 83, 84, 85, 86, 87, 88, 89},

@@ -1,19 +1,23 @@
-// Sets the interleave level of a channel group: its place between others on its runlist. The driver
-// lets only a process with CAP_SYS_NICE set it (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,
-// src/nvidia/generated/g_kernel_channel_group_api_nvoc.c; judged at each call, cliresAccessCallback
-// in src/nvidia/src/kernel/rmapi/client_resource.c).
+// Sets the interleave level of a channel group, its place between others on its runlist, and
+// restarts runlists. The driver lets only a process with CAP_SYS_NICE do that
+// (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, NVA06F_CTRL_CMD_RESTART_RUNLIST: their rights in
+// src/nvidia/generated/g_kernel_channel_group_api_nvoc.c and g_kernel_channel_nvoc.c; judged at
+// each call, cliresAccessCallback in src/nvidia/src/kernel/rmapi/client_resource.c).
 //
 // The shim must not have that capability, since the driver makes tenants' calls with the shim's
-// rights. So a helper makes this one call: `cgpu-shim interleave`, a process with CAP_SYS_NICE and
-// no other capability, few system calls, and this one escape as its only ioctl. It talks to the
-// shim alone, never touches a tenant's call or file, and keeps nothing: each request brings the
-// control file that the shim's own client lies on. The process that gives an order of high priority
-// starts the helper (host/shim_process.h) and hands its socket over with the order. The helper
-// ends when the other end of its socket is closed everywhere.
+// rights. So a helper makes these two calls: `cgpu-shim interleave`, a process with CAP_SYS_NICE
+// and no other capability, few system calls, and one escape as its only ioctl. It talks to the shim
+// alone and keeps nothing. A request for a level brings the control file that the shim's own client
+// lies on. One for a restart brings the file of a tenant's client, because the driver duplicates no
+// channels: the tenant can make the call fail, and no other call of it. The process that gives an
+// order of high priority, or one with restart, starts the helper (host/shim_process.h) and hands
+// its socket over with the order. The helper ends when the other end of its socket is closed
+// everywhere.
 #ifndef CGPU_SHIM_INTERLEAVE_H_
 #define CGPU_SHIM_INTERLEAVE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -33,9 +37,16 @@ class Interleaver {
   [[nodiscard]] Result<std::uint32_t> Set(int control, std::uint32_t client, std::uint32_t group,
                                           std::uint32_t level);
 
+  // Restarts the runlist of `channel`, an object of `client`, which lies on `file`. Returns as
+  // Set().
+  [[nodiscard]] Result<std::uint32_t> Restart(int file, std::uint32_t client,
+                                              std::uint32_t channel);
+
   [[nodiscard]] int fd() const { return helper_.get(); }  // -1: there is no helper
 
  private:
+  [[nodiscard]] Result<std::uint32_t> Ask(const std::string& request, int file);
+
   UniqueFd helper_;
 };
 

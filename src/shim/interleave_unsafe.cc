@@ -17,10 +17,15 @@ namespace {
 // orders forever.
 constexpr int kAnswerMs = 2'000;
 
-struct Request {
+struct LevelRequest {
   std::uint32_t client = 0;
   std::uint32_t group = 0;
   std::uint32_t level = 0;
+};
+// Told from the other by its length.
+struct RestartRequest {
+  std::uint32_t client = 0;
+  std::uint32_t channel = 0;
 };
 
 struct Answer {
@@ -45,7 +50,7 @@ std::optional<T> FromBytes(std::string_view bytes) {
   return value;
 }
 
-Answer Ask(int control, const Request& request) {
+Answer SetLevel(int control, const LevelRequest& request) {
   rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS level{request.level};
   const auto set =
       rmclient::Control(control, request.client, request.group,
@@ -53,15 +58,32 @@ Answer Ask(int control, const Request& request) {
   return {set.sys_errno, set.status};
 }
 
+// It must have been forced: a restart that the driver puts off may come much later.
+Answer RestartRunlist(int file, const RestartRequest& request) {
+  rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS params{};
+  params.bForceRestart = 1;
+  const auto done = rmclient::Control(file, request.client, request.channel,
+                                      rm::NVA06F_CTRL_CMD_RESTART_RUNLIST, &params, sizeof(params));
+  return {done.sys_errno, done.status};
+}
+
 }  // namespace
 
 Result<std::uint32_t> Interleaver::Set(int control, std::uint32_t client, std::uint32_t group,
                                        std::uint32_t level) {
+  return Ask(BytesOf(LevelRequest{client, group, level}), control);
+}
+
+Result<std::uint32_t> Interleaver::Restart(int file, std::uint32_t client, std::uint32_t channel) {
+  return Ask(BytesOf(RestartRequest{client, channel}), file);
+}
+
+Result<std::uint32_t> Interleaver::Ask(const std::string& request, int file) {
   if (!helper_.valid()) {
     return Error{Code::kUnavailable, 0, "there is no helper for priorities", {}};
   }
   std::optional<Answer> answer;
-  if (SendMessage(helper_.get(), BytesOf(Request{client, group, level}), control).ok()) {
+  if (SendMessage(helper_.get(), request, file).ok()) {
     if (const auto message = ReceiveMessage(helper_.get(), kAnswerMs); message.ok()) {
       answer = FromBytes<Answer>(message->text);
     }
@@ -71,7 +93,7 @@ Result<std::uint32_t> Interleaver::Set(int control, std::uint32_t client, std::u
     return Error{Code::kUnavailable, 0, "the helper for priorities gives no answer", {}};
   }
   if (answer->error != 0) {
-    return ErrnoError(Code::kInternal, answer->error, "the driver takes no interleave level");
+    return ErrnoError(Code::kInternal, answer->error, "the driver does not do what it was asked");
   }
   return answer->status;
 }
@@ -82,8 +104,13 @@ void ServeInterleaver(int socket) {
     if (!message.ok()) {
       return;
     }
-    const auto request = FromBytes<Request>(message->text);
-    if (!request || !SendMessage(socket, BytesOf(Ask(message->fd.get(), *request))).ok()) {
+    std::optional<Answer> answer;
+    if (const auto level = FromBytes<LevelRequest>(message->text)) {
+      answer = SetLevel(message->fd.get(), *level);
+    } else if (const auto restart = FromBytes<RestartRequest>(message->text)) {
+      answer = RestartRunlist(message->fd.get(), *restart);
+    }
+    if (!answer || !SendMessage(socket, BytesOf(*answer)).ok()) {
       return;
     }
   }

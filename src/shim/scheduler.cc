@@ -11,10 +11,6 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-// Time that groups which alternate rest: taking them off the GPU (0.3 ms) is little of it.
-constexpr std::uint64_t kRestUs = 50'000;
-// First backoff between two tries to give a group its time slice.
-constexpr std::uint64_t kLeastBackoffUs = 1'000'000;
 constexpr std::uint64_t kMostBackoffUs = 60'000'000;
 // Time within which channels are taken off.
 constexpr std::uint64_t kTakenOffUs = 2'000;
@@ -76,10 +72,11 @@ void Scheduler::SetOrder(std::size_t gpu, const governor::Order& order) {
   }
 }
 
-bool Scheduler::NeedsLevels() const {
+bool Scheduler::NeedsHelper() const {
   const MutexLock lock(mutex_);
-  return std::ranges::any_of(
-      gpus_, [](const Gpu& gpu) { return !gpu.raised.empty() || (gpu.order.high && gpu.levels); });
+  return std::ranges::any_of(gpus_, [](const Gpu& gpu) {
+    return !gpu.raised.empty() || (gpu.order.high && gpu.levels) || gpu.order.restart;
+  });
 }
 
 std::uint64_t Scheduler::Throttled(std::size_t gpu) {
@@ -93,6 +90,7 @@ void Scheduler::CarryOut(std::size_t gpu) {
   Refresh(gpu, gpus_[gpu]);
   ApplyLevels(gpu, gpus_[gpu]);
   ApplySlices(gpu, gpus_[gpu]);
+  RestartIfNeeded(gpu, gpus_[gpu]);
   gpus_[gpu].duty.Set(gpus_[gpu].order.duty, NowUs());
   ApplyDuty(gpu, gpus_[gpu]);
   if (gpus_[gpu].order.duty.period_us != 0) {
@@ -112,7 +110,9 @@ void Scheduler::StartClock() {
 // Waits until the container may submit.
 void Scheduler::AwaitSubmission(Gpu& gpu) {
   const std::uint64_t now = NowUs();
-  gpu.paid_us = std::max(gpu.paid_us, now) + kApartUs;
+  // A restart is a submission, too: there may be one when channels are scheduled, and one when they
+  // are gone.
+  gpu.paid_us = std::max(gpu.paid_us, now) + (gpu.order.restart ? 3 : 1) * kApartUs;
   if (gpu.paid_us > now + kAtOnce * kApartUs) {
     const std::chrono::microseconds until(gpu.paid_us - kAtOnce * kApartUs);
     while (!let_through_ &&
@@ -185,7 +185,8 @@ void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled r
   }
   for (const ledger::ChannelInfo& channel : one.channels) {
     if (IsOf(channel, object) && result == Scheduled::kOn) {
-      one.scheduled.insert(channel.id);
+      const bool is_new = one.scheduled.insert(channel.id).second;
+      one.unrestarted = one.unrestarted || (is_new && one.order.restart);
     } else if (IsOf(channel, object) && result == Scheduled::kOff) {
       one.scheduled.erase(channel.id);
     }
@@ -193,6 +194,7 @@ void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled r
   if (!one.off) {
     TakeOffHeld(gpu, one);
   }
+  RestartIfNeeded(gpu, one);
   changed_.NotifyOne();
 }
 
@@ -202,6 +204,7 @@ void Scheduler::AfterFree() {
     Refresh(i, gpus_[i]);
     if (gpus_[i].undivided && gpus_[i].order.slice_us != 0) {
       ApplySlices(i, gpus_[i]);
+      RestartIfNeeded(i, gpus_[i]);
     }
   }
 }
@@ -329,106 +332,6 @@ void Scheduler::Refresh(std::size_t index, Gpu& gpu) {
   std::erase_if(gpu.raised, [&](std::uint64_t group) { return !groups.contains(group); });
 }
 
-// Applies interleave levels. A group that another thread is freeing has none. A level that could
-// not be set is tried again when something is scheduled.
-void Scheduler::ApplyLevels(std::size_t index, Gpu& gpu) {
-  for (const ledger::ChannelInfo& channel : gpu.channels) {
-    const bool wanted = gpu.order.high && gpu.levels;
-    if (channel.group_handle == 0 || gpu.raised.contains(channel.group) == wanted) {
-      continue;
-    }
-    const auto set =
-        controls_->SetInterleave(index, channel.group_client, channel.group_handle, wanted);
-    if (set.ok() && wanted) {
-      gpu.raised.insert(channel.group);
-    } else if (set.ok()) {
-      gpu.raised.erase(channel.group);
-    } else if (wanted && set.error().code == Code::kUnsupported) {
-      gpu.levels = false;
-    }
-  }
-}
-
-// Gives a time slice. Adds the group to `without` if that fails.
-void Scheduler::GiveSlice(std::size_t index, Gpu& gpu, const ledger::ChannelInfo& channel,
-                          std::uint64_t each, std::set<std::uint64_t>& without) {
-  const auto given = gpu.slices.find(channel.group);
-  const std::uint64_t had = given == gpu.slices.end() ? gpu.standard_us : given->second;
-  const std::uint64_t wanted = each == 0 ? gpu.standard_us : each;
-  if (wanted == had && channel.group_handle != 0) {
-    return;
-  }
-  const auto before =
-      channel.group_handle == 0
-          ? Result<std::uint64_t>(Error{Code::kUnsupported, 0, "the group has no name", {}})
-          : controls_->SetSlice(index, channel.group_client, channel.group_handle, wanted);
-  if (!before.ok()) {
-    without.insert(channel.group);
-    return;
-  }
-  gpu.slices[channel.group] = wanted;
-  if (gpu.standard_us == 0) {
-    gpu.standard_us = *before;
-  }
-}
-
-// Chooses resting groups. As many as possible are on, in a ring; the one behind them is first in
-// the next turn.
-void Scheduler::ChooseResting(Gpu& gpu, const std::set<std::uint64_t>& groups,
-                              std::uint64_t now_us) {
-  const std::size_t most = governor::MostGroups(gpu.order.slice_us);
-  gpu.crowded = gpu.order.slice_us != 0 && groups.size() > most;
-  const bool rested = !std::exchange(gpu.resting, {}).empty();
-  if (!gpu.crowded || !gpu.order.may_rest || paused_) {
-    return;
-  }
-  const auto from = groups.lower_bound(gpu.first);
-  gpu.resting.assign(from, groups.end());
-  gpu.resting.insert(gpu.resting.end(), groups.begin(), from);
-  gpu.resting.erase(gpu.resting.begin(), gpu.resting.begin() + static_cast<long>(most));
-  gpu.turn_us = rested ? gpu.turn_us : now_us + kRestUs;
-  StartClock();
-}
-
-void Scheduler::ApplySlices(std::size_t index, Gpu& gpu) {
-  gpu.undivided = false;
-  std::map<std::uint64_t, const ledger::ChannelInfo*> channels;
-  std::set<std::uint64_t> groups;
-  for (const ledger::ChannelInfo& channel : gpu.channels) {
-    channels.emplace(channel.group, &channel);
-    groups.insert(channel.group);
-  }
-  const bool held = !gpu.unruly.empty() || !gpu.resting.empty();
-  ChooseResting(gpu, groups, NowUs());
-  const std::uint64_t whole = gpu.order.slice_us;
-  const std::uint64_t each =
-      whole == 0 ? 0 : governor::TurnOf(whole, groups.size() - gpu.resting.size());
-  std::set<std::uint64_t> without;
-  for (const auto& [group, channel] : channels) {
-    const std::uint64_t turns =
-        gpu.raised.contains(group) ? std::max<std::uint64_t>(gpu.order.turns, 1) : 1;
-    const std::uint64_t turn = std::clamp<std::uint64_t>(each / turns, 1, governor::kMostTurnUs);
-    GiveSlice(index, gpu, *channel, each == 0 ? 0 : turn, without);
-  }
-  gpu.unruly.clear();
-  for (const ledger::ChannelInfo& channel : gpu.channels) {
-    if (each != 0 && without.contains(channel.group)) {
-      gpu.unruly.push_back(channel);
-    }
-  }
-  TakeOffHeld(index, gpu);
-  if (held && !gpu.off) {
-    PutBack(index, gpu);
-  }
-  if (gpu.unruly.empty()) {
-    gpu.backoff_us = 0;
-  } else if (gpu.backoff_us == 0) {
-    gpu.backoff_us = kLeastBackoffUs;
-    gpu.again_us = NowUs() + gpu.backoff_us;
-    StartClock();
-  }
-}
-
 bool Scheduler::IsHeld(const Gpu& gpu, const ledger::ChannelInfo& channel) {
   return std::ranges::any_of(gpu.unruly,
                              [&](const auto& other) {
@@ -497,6 +400,7 @@ void Scheduler::TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
     gpu.first = gpu.resting.front();
     gpu.served = false;
     ApplySlices(index, gpu);
+    RestartIfNeeded(index, gpu);
   }
 }
 
@@ -505,6 +409,7 @@ void Scheduler::TryAgain(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
     gpu.backoff_us = std::min(2 * gpu.backoff_us, kMostBackoffUs);
     gpu.again_us = now_us + gpu.backoff_us;
     ApplySlices(index, gpu);
+    RestartIfNeeded(index, gpu);
   }
 }
 

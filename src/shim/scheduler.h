@@ -60,6 +60,8 @@ class GpuControls {
   // once. kUnsupported: the GPU has no interleave levels.
   virtual Result<> SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                                  bool high) = 0;
+  // Restarts the GPU's list of groups, by way of one of the container's channels that is scheduled.
+  virtual Result<> Restart(std::size_t gpu, const ledger::ChannelInfo& channel) = 0;
 };
 
 struct OrderState {
@@ -88,8 +90,9 @@ class Scheduler {
 
   // Replaces the order of the GPU.
   void SetOrder(std::size_t gpu, const governor::Order& order);
-  // Returns true if any group has an interleave level of its own, or is to have one.
-  [[nodiscard]] bool NeedsLevels() const;
+  // Returns true if any group has an interleave level of its own, or is to have one, or if a GPU's
+  // list is to be restarted.
+  [[nodiscard]] bool NeedsHelper() const;
 
   // Returns for how long, since the start, a duty cycle's clock has kept channels of the container
   // off the GPU, in microseconds.
@@ -130,6 +133,11 @@ class Scheduler {
   void Resume();
 
  private:
+  // Time that groups which alternate rest: taking them off the GPU (0.3 ms) is little of it.
+  static constexpr std::uint64_t kRestUs = 50'000;
+  // First backoff between two tries to give a group its time slice.
+  static constexpr std::uint64_t kLeastBackoffUs = 1'000'000;
+
   struct Gpu {
     governor::Order order;
     std::uint64_t standard_us = 0;  // time slice of a group that was given none; 0: not known yet
@@ -160,6 +168,7 @@ class Scheduler {
     // Those between BeforeSchedule() and AfterSchedule(), but for other engines.
     std::multiset<std::uint64_t> scheduling;
     bool all_scheduled = false;  // all that there are have been scheduled, at the next look
+    bool unrestarted = false;    // time slices were set that wait for a restart
     bool levels = true;          // the GPU has interleave levels, as far as was seen
     std::set<ChannelName> off_by_owner;
   };
@@ -169,6 +178,7 @@ class Scheduler {
   void ApplySlices(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
   void GiveSlice(std::size_t index, Gpu& gpu, const ledger::ChannelInfo& channel,
                  std::uint64_t each, std::set<std::uint64_t>& without) CGPU_REQUIRES(mutex_);
+  void RestartIfNeeded(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
   void ChooseResting(Gpu& gpu, const std::set<std::uint64_t>& groups, std::uint64_t now_us)
       CGPU_REQUIRES(mutex_);
   void TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) CGPU_REQUIRES(mutex_);

@@ -60,7 +60,11 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
                 managed_),
       steps_(accounting_, driver_.get(), scheduler_, *callers_, recorder_, executor_, export_tags_,
              spaces_, client_files_, questions_, managed_, reconciler_),
-      admission_(config_.gpus.size() + 1) {}
+      admission_(config_.gpus.size() + 1) {
+  if (driver_ != nullptr) {
+    driver_->FindFilesBy([this](ledger::Handle client) { return client_files_.FileOf(client); });
+  }
+}
 
 void Server::Start() {
   files_.Start();

@@ -429,16 +429,72 @@ def waiting(node, daemon):
     full.end()
 
 
+def asked_node(*words):
+    """A node that stands for real GPUs, for `cgpu calibrate`."""
+    return t.Node("a10:1", "580", "--no-caps", "--copy-gbps", "2", *words)
+
+
+def calibrate(node):
+    t.command(t.CGPU, "calibrate", "--node", node.name, "--interruptions", "1")
+
+
+def restarted(_, daemon):
+    """A GPU may take time slices only when its list of groups is restarted. Once that is known, shares hold;
+    and a container cannot make the shim restart the list again and again."""
+    daemon.stop()
+    with asked_node("--slices-take-effect", "restart") as node:
+        calibrate(node)
+        daemon = start_cgpud(node, engines.RUNC)
+        a = Member(node, "three", "--weight", "3").feed()
+        b = Member(node, "seven", "--weight", "7").feed()
+        close_in_time(node, a, b, [30, 70])
+        t.command(t.CGPU, "set", "three", "--weight", "63")
+        close_in_time(node, a, b, [90, 10])
+        t.command(t.CGPU, "upgrade", "three")
+        daemon.stop(signal.SIGKILL)
+        b.stop()  # its successor restarts the list by itself, with the helper that it was handed
+        b.feed()
+        close_in_time(node, a, b, [90, 10])
+        daemon.start()
+        for helper in _helpers():
+            os.kill(helper, signal.SIGKILL)
+        t.command(t.CGPU, "set", "three", "--weight", "7")
+        close_in_time(node, a, b, [50, 50])
+        before, (_, begin) = restarts(node), _engine(node)
+        crowd = Crowd(node, "fresh", "while :; do (echo 'run 1'; sleep 0.01) | %s 1000 >/dev/null; done" % KERNELS)
+        t.wait_for(lambda: _engine(node)[1] - begin > 3e9, "the GPU's time stands still")
+        passed_s = (_engine(node)[1] - begin) / 1e9
+        done = restarts(node) - before
+        print("%d restarts in %.1f s" % (done, passed_s))
+        t.check(0 < done < 64 + 20 * passed_s, "%d restarts in %.1f s" % (done, passed_s))
+        crowd.process.kill()
+        for member in (a, b):
+            member.stop()
+            member.end()
+        daemon.stop()
+    daemon.start()
+
+
+def restarts(node):
+    return t.graphics(node.books()["gpus"][0])["restarts"]
+
+
+def close_in_time(node, a, b, wanted):
+    t.wait_for(lambda: abs(shares(node, a, b, total_ms=500)[0] - wanted[0]) < 3,
+               lambda: "not %s: %s" % (wanted, _groups(node)))
+    close(shares(node, a, b), wanted)
+
+
 def unasked(_, daemon):
     """On a GPU that was never asked how it takes orders, as on all real ones, time slices stay as planned;
-    and they stay if it was asked and did not take them at once."""
+    and they stay if it was asked and does not take them from programs that run."""
     daemon.stop()
     said, before = "stay as planned", 0  # bytes of the log, which all of them share
-    for effect, corrected in (("at-once", True), ("restart", False)):
-        with t.Node("a10:1", "580", "--no-caps", "--copy-gbps", "2", "--slices-take-effect", effect) as node:
+    for effect, corrected in (("at-once", True), ("never", False)):
+        with asked_node("--slices-take-effect", effect) as node:
             for is_asked in (False, True):
                 if is_asked:
-                    t.command(t.CGPU, "calibrate", "--node", node.name, "--interruptions", "1")
+                    calibrate(node)
                 daemon = start_cgpud(node, engines.RUNC)
                 full = Member(node, "full").feed()
                 log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "waits"))
@@ -669,7 +725,7 @@ def used(node, _):
         one.end()
 
 
-CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "capless": capless, "unasked": unasked, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "chosen": chosen, "fixed": fixed, "starts": starts, "maximum": maximum, "late": late,
+CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "capless": capless, "unasked": unasked, "restarted": restarted, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "chosen": chosen, "fixed": fixed, "starts": starts, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 
