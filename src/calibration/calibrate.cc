@@ -40,17 +40,13 @@ double MicrosecondsSince(steady_clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(steady_clock::now() - begin).count();
 }
 
-// Returns the value that so many hundredths of the values are below; 0 if there are none.
-double Percentile(std::vector<double> values, std::size_t hundredths) {
+double Median(std::vector<double> values) {
   if (values.empty()) {
     return 0;
   }
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() * hundredths / 100);
-  std::ranges::nth_element(values, at);
-  return *at;
-}
-double Median(std::vector<double> values) {
-  return Percentile(std::move(values), 50);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 // Returns the times from the end of one queue's last item to when the other's first one began,
@@ -330,15 +326,33 @@ class Calibrator {
     if (result_.card.off == Effect::kNone) {
       return {};
     }
+    CGPU_TRY(MeasureOff(pair.first));
     return Interrupt(pair);
+  }
+
+  // Measures how long it takes to take off what runs, and to bring it back.
+  Result<> MeasureOff(std::size_t queue) {
+    std::vector<double> off_us;
+    std::vector<double> on_us;
+    for (int i = 0; i < 21; ++i) {
+      queues_[queue].Fill();
+      std::this_thread::sleep_for(milliseconds(1));
+      auto begin = steady_clock::now();
+      (void)SwitchBy(result_.card.off, queue, false);
+      off_us.push_back(MicrosecondsSince(begin));
+      begin = steady_clock::now();
+      (void)SwitchBy(result_.card.off, queue, true);
+      on_us.push_back(MicrosecondsSince(begin));
+    }
+    Note("taking off what runs, us", Median(std::move(off_us)));
+    Note("bringing it back, us", Median(std::move(on_us)));
+    return Drain(queue);
   }
 
   // Takes work off and brings it back, again and again. What was copied must be whole.
   Result<> Interrupt(const Pair& pair) {
     Say("taking work off and bringing it back " + std::to_string(options_.interruptions) +
         " times");
-    std::vector<double> off_us;
-    std::vector<double> on_us;
     const Effect way = result_.card.off;
     const auto end = steady_clock::now() + kInterrupting;
     std::uint64_t done = 0;
@@ -348,12 +362,8 @@ class Calibrator {
       queues_[1].Fill();
       const std::uint64_t until = std::min(kBatch, options_.interruptions - done);
       for (std::uint64_t i = 0; i < until; ++i) {
-        auto begin = steady_clock::now();
         const bool went = SwitchBy(way, pair.first, false).ok();
-        off_us.push_back(MicrosecondsSince(begin));
-        begin = steady_clock::now();
         const bool came = SwitchBy(way, pair.first, true).ok();
-        on_us.push_back(MicrosecondsSince(begin));
         if (!went || !came) {
           result_.card.off = Effect::kNone;
         }
@@ -367,8 +377,6 @@ class Calibrator {
       }
     }
     Note("interruptions", static_cast<double>(done));
-    Note("taking off, 90th percentile, us", Percentile(std::move(off_us), 90));
-    Note("bringing back, 90th percentile, us", Percentile(std::move(on_us), 90));
     return {};
   }
 

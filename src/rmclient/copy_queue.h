@@ -30,8 +30,8 @@ class CopyQueue {
   // their end.
   static constexpr std::uint32_t kItems = 2048;
   static constexpr std::uint32_t kMostCopies = 256;  // of an item
-  static constexpr std::uint32_t kCopyBytes = 256 * 1024;
-  static constexpr std::uint32_t kTargets = 8;  // that are copied to in turn
+  static constexpr std::size_t kCopyBytes = 256 * 1024;
+  static constexpr std::size_t kTargets = 8;  // that are copied to in turn
 
   // Makes a queue that is not scheduled, in a group that was just made. kUnsupported: the GPU's
   // classes are not known here.

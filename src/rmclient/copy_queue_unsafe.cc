@@ -117,6 +117,9 @@ Result<CopyQueue> CopyQueue::Make(Client& client, const Gpu& gpu) {
   for (std::size_t at = 0; at < kCopyBytes; at += sizeof(std::uint32_t)) {
     queue.Store(kSource + at, SourceWord(at));
   }
+  for (std::size_t at = 0; at < kItems * kEndBytes; at += sizeof(std::uint32_t)) {
+    queue.Store(kEnds + at, 0);
+  }
   queue.SetCopies(1);
   return queue;
 }
@@ -159,7 +162,8 @@ void CopyQueue::SetCopies(std::uint32_t copies) {
   const std::uint64_t source = address_ + kSource;
   put({Header(kSetObject, 1), copy_class_});
   put({Header(kOffsetInUpper, 2), High(source), Low(source)});
-  put({Header(kPitchIn, 4), kCopyBytes, kCopyBytes, kCopyBytes, 1});
+  constexpr auto kBytes = static_cast<std::uint32_t>(kCopyBytes);
+  put({Header(kPitchIn, 4), kBytes, kBytes, kBytes, 1});
   for (std::uint32_t i = 1; i < std::clamp(copies, 1U, kMostCopies); ++i) {
     const std::uint64_t target = address_ + kTarget + i % kTargets * kCopyBytes;
     put({Header(kOffsetOutUpper, 2), High(target), Low(target), Header(kLaunchDma, 1), kLaunch});
