@@ -117,6 +117,7 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   earlier.server.orders[0].throttled_us = 0;
   earlier.server.orders[0].knows_scheduled = false;
   earlier.server.orders[0].scheduled.clear();
+  earlier.server.orders[0].order.restart = false;
   earlier.server.client_files.clear();
   earlier.server.counters = {};
   EXPECT_EQ(Encode(*read), Encode(earlier));

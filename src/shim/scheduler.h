@@ -19,7 +19,8 @@
 // channels with it.
 //
 // Thread-safe. It has one lock of its own, held while the driver is asked; under it no other lock
-// is taken but the one in `Channels`. The clock has a thread, from when it is first needed.
+// is taken but those in `controls` and the one in `Channels`. The clock has a thread, from when it
+// is first needed.
 #ifndef CGPU_SHIM_SCHEDULER_H_
 #define CGPU_SHIM_SCHEDULER_H_
 

@@ -123,6 +123,16 @@ def busy():
         done = calibrate(node, "0", ok=False)
         t.check(done.returncode == 125 and "GPU 0 is in use: process %d" % os.getpid() in done.stderr, done.stderr)
         os.close(file)
+        # A container that comes while it asks spoils the answers.
+        record = "%s/cards/%s.json" % (node.folder, node.info()["gpus"][0]["uuid"])
+        asking = t.Process(["sh", "-c", "exec %s calibrate 0 --node %s 2>&1" % (t.CGPU, node.name)])
+        asking.expect("measuring")
+        tenant = node.run(["sh", "-c", "echo up; read line"], flags=("--gpus", "device=0"))
+        tenant.expect("up")
+        t.check(asking.end() == 125 and "GPU 0 is in use" in asking.lines[-2], asking.lines)
+        t.check(not os.path.exists(record), "it was kept")
+        tenant.end()
+        node.wait_nothing_left()
         t.check(asked(node, "0")["off"] == "at-once", "GPU 0 is free again")
 
 

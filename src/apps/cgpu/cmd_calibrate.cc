@@ -39,7 +39,7 @@ Result<std::vector<Reservation>> LiveContainers(const Registry& registry) {
 // Returns why the GPU may not be asked now: somebody else's work would spoil the answers.
 Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   const std::string what = "GPU " + std::to_string(gpu.index) + " is in use: ";
-  const char* const hint = "end them, and try again";
+  const char* const hint = "try again when nobody uses it";
   CGPU_ASSIGN_OR_RETURN(const auto live, LiveContainers(registry));
   for (const Reservation& reservation : live) {
     for (const GpuGrant& grant : reservation.gpus) {
@@ -51,6 +51,9 @@ Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   CGPU_ASSIGN_OR_RETURN(const auto others, ListUnmanaged(registry, node));
   const std::string file = "nvidia" + std::to_string(gpu.minor);
   for (const UnmanagedProcess& other : others) {
+    if (!node.name.empty() && other.command == "cgpu-sim") {
+      continue;  // the simulated GPU itself, which has what its clients have mapped
+    }
     for (const std::string& name : other.files) {
       if (name == file) {
         return Error{Code::kConflict, 0,
@@ -108,6 +111,7 @@ Result<int> Run(const Flags& flags) {
     if (!record || flags.again) {
       CGPU_TRY(CheckIdle(registry, node, gpu));
       CGPU_ASSIGN_OR_RETURN(record, Ask(node, gpu, flags.interruptions));
+      CGPU_TRY(CheckIdle(registry, node, gpu));  // who came meanwhile has spoilt the answers
       CGPU_TRY(WriteCard(CardsOf(node), *record));
     }
     if (flags.json) {
