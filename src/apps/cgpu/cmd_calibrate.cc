@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
@@ -36,6 +38,14 @@ Result<std::vector<Reservation>> LiveContainers(const Registry& registry) {
   return registry.List(lock);
 }
 
+// Returns whether it is a simulated GPU itself, which has open what its clients have mapped.
+bool IsSimulator(unsigned pid) {
+  std::error_code error;
+  const auto program =
+      std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  return program.filename() == "cgpu-sim";
+}
+
 // Returns why the GPU may not be asked now: somebody else's work would spoil the answers.
 Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   const std::string what = "GPU " + std::to_string(gpu.index) + " is in use: ";
@@ -51,8 +61,8 @@ Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   CGPU_ASSIGN_OR_RETURN(const auto others, ListUnmanaged(registry, node));
   const std::string file = "nvidia" + std::to_string(gpu.minor);
   for (const UnmanagedProcess& other : others) {
-    if (!node.name.empty() && other.command == "cgpu-sim") {
-      continue;  // the simulated GPU itself, which has what its clients have mapped
+    if (IsSimulator(other.pid)) {
+      continue;
     }
     for (const std::string& name : other.files) {
       if (name == file) {
