@@ -69,8 +69,8 @@ governor::Card Governing::CardOf(const std::string& uuid) const {
 // Returns whether time slices that are set while programs run take effect, at once or by a restart
 // of the GPU's list of groups, as far as the GPU has shown. Those of simulated GPUs do that nobody
 // has asked, unless they are to stand for real ones.
-bool Governing::MayCorrect(const std::string& uuid, std::vector<std::string>& log) {
-  const governor::Effect slices = CardOf(uuid).slices;
+bool Governing::MayCorrect(const std::string& uuid, governor::Effect slices,
+                           std::vector<std::string>& log) {
   if (slices == governor::Effect::kAtOnce || slices == governor::Effect::kRestart ||
       (slices == governor::Effect::kUnknown && suspendable_.contains(uuid))) {
     staid_.erase(uuid);
@@ -113,7 +113,8 @@ std::vector<std::string> Governing::Refresh() {
   for (auto& [uuid, plan] : *plans) {
     Gpu& gpu = gpus[uuid];
     static_cast<PlannedGpu&>(gpu) = std::move(plan);
-    if (CardOf(uuid).slices == governor::Effect::kRestart) {
+    const governor::Effect slices = CardOf(uuid).slices;
+    if (slices == governor::Effect::kRestart) {
       for (PlannedMember& member : gpu.members) {
         member.order.restart = member.order.slice_us != 0;
       }
@@ -123,7 +124,7 @@ std::vector<std::string> Governing::Refresh() {
         before != gpus_.end() && before->second.members == gpu.members) {
       gpu.feedback = before->second.feedback;
     }
-    gpu.corrects = gpu.by_slices && gpu.members.size() > 1 && MayCorrect(uuid, log);
+    gpu.corrects = gpu.by_slices && gpu.members.size() > 1 && MayCorrect(uuid, slices, log);
     if (gpu.corrects) {
       shared.insert(uuid);
     }

@@ -78,7 +78,8 @@ class Governing {
   };
 
   [[nodiscard]] governor::Card CardOf(const std::string& uuid) const;
-  [[nodiscard]] bool MayCorrect(const std::string& uuid, std::vector<std::string>& log);
+  [[nodiscard]] bool MayCorrect(const std::string& uuid, governor::Effect slices,
+                                std::vector<std::string>& log);
   [[nodiscard]] std::map<Place, Target> Wanted() const;
   [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target, bool with_helper,
                                      std::vector<std::string>& log) const;
