@@ -41,7 +41,8 @@ NvStatus StopChannel(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// ctrla06fgpfifo.h: without bBypassWait it returns when the runlist is restarted.
+// ctrla06fgpfifo.h: without bBypassWait it returns when the context switch is complete. Without
+// bForceRestart the driver skips it while the channel's group runs; here it is always done.
 NvStatus RestartRunlist(ControlCall& call) {
   const GpuTicket ticket = call.model.Restart(call.object);
   if (call.Get<rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS>().bBypassWait == 0) {

@@ -58,7 +58,8 @@ Answer SetLevel(int control, const LevelRequest& request) {
   return {set.sys_errno, set.status};
 }
 
-// It must have been forced: a restart that the driver puts off may come much later.
+// Forced, since the driver skips it otherwise while the channel's group runs (bForceRestart in
+// ctrl/ctrla06f/ctrla06fgpfifo.h, 580.142). Returns when the context switch is complete.
 Answer RestartRunlist(int file, const RestartRequest& request) {
   rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS params{};
   params.bForceRestart = 1;
