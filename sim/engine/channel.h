@@ -105,9 +105,11 @@ struct VideoState {
   std::uint64_t payload = 0;
 };
 
-// Work that occupies the engine for a time. It is done when `remaining` is 0.
+// Work that occupies the engine for a time. It is done when `remaining` is 0. A hold is a semaphore
+// acquire that keeps the engine while it waits; it has no end of its own.
 struct Operation {
-  enum class Kind : std::uint8_t { kKernel, kCopy, kVideo };
+  enum class Kind : std::uint8_t { kKernel, kCopy, kVideo, kHold };
+  static constexpr Duration kEndless = kNever / 4;
   Kind kind = Kind::kKernel;
   Duration remaining = 1;
   bool preemptible = true;
@@ -146,6 +148,10 @@ struct Channel {
   std::optional<Wait> wait;
 
   [[nodiscard]] bool MayRun() const { return scheduled && !disabled && !stopped; }
+  // Returns whether it waits for a semaphore without giving up the engine.
+  [[nodiscard]] bool Holds() const {
+    return operation.has_value() && operation->kind == Operation::Kind::kHold;
+  }
   // Returns whether it has anything to do, or would have if no semaphore were missing.
   [[nodiscard]] bool HasWork() const {
     return operation.has_value() || wait.has_value() || !pushbuffer.Done() || gp_get != gp_put;

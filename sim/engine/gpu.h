@@ -25,11 +25,12 @@
 //   disable_effect. GPUs differ.
 //   A group's channels take turns: an entry of one, an entry of the next. Within a channel things
 //   happen one after the other: a method behind a launch waits for its end.
-//   A semaphore acquire that fails makes the channel wait, and its group yield if no other of its
-//   channels can run, whatever ACQUIRE_SWITCH says; it is looked at again when its turn comes.
-//   Kernels and copies stop at the end of a time slice and go on later; a kernel flagged as not
-//   preemptible runs on, up to context_switch_timeout_ns, then its group ends with an error.
-//   channel.h and methods_*.cc say which GPFIFO entries, pushbuffers and classes are understood.
+//   A semaphore acquire that fails makes the channel wait. If no other channel of its group can
+//   run, the group yields, and is looked at again when its turn comes; without ACQUIRE_SWITCH it
+//   keeps the engine until the semaphore comes or its time slice is over. Kernels and copies stop
+//   at the end of a time slice and go on later; a kernel flagged as not preemptible runs on, up to
+//   context_switch_timeout_ns, then its group ends with an error. channel.h and methods_*.cc say
+//   which GPFIFO entries, pushbuffers and classes are understood.
 //
 // Owns nothing of its memory and events, which must outlive it. Thread-compatible.
 // Ignores keys that are not there; the calls then say that they are done now.

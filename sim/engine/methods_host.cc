@@ -31,12 +31,19 @@ enum class HostMethodNumber : std::uint32_t {
 
 constexpr std::uint32_t kYieldTsg = 3;
 
-void Wait(Channel& channel, const Machine& machine, const Acquire& acquire, Step& step) {
+// `switches`: ACQUIRE_SWITCH_TSG (SEM_EXECUTE) or ACQUIRE_SWITCH (SEMAPHORED), bit 12 of both.
+// Without it the group keeps the engine until its time slice is over (NVIDIA/open-gpu-doc
+// manuals/ampere/ga100/dev_pbdma.ref.txt, "Semaphore switch option").
+void Wait(Channel& channel, const Machine& machine, const Acquire& acquire, bool switches,
+          Step& step) {
   const std::optional<bool> there = IsThere(acquire, machine.memory, channel.place.space);
   if (!there) {
     step.fault = FaultReport{Fault::kMmu, acquire.address};
   } else if (!*there) {
     channel.wait = engine::Wait{acquire, machine.memory_state};
+    if (!switches) {
+      channel.operation = Operation{Operation::Kind::kHold, Operation::kEndless, true};
+    }
   }
 }
 
@@ -48,19 +55,19 @@ void SemExecute(Channel& channel, const Machine& machine, std::uint32_t data, St
                   Bit(data, 25),          std::nullopt,         false};
   switch (Bits(data, 2, 0)) {
     case kAcquire:
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kStrictGeq:
       acquire.compare = Compare::kStrictGreaterEqual;
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kCircGeq:
       acquire.compare = Compare::kCircularGreaterEqual;
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kAnd:
       acquire.compare = Compare::kAnd;
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kNor:
       acquire.compare = Compare::kNor;
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kReduce:
       release.reduction = static_cast<Reduction>(Bits(data, 30, 27) & 7U);
       release.is_signed = !Bit(data, 31);
@@ -85,13 +92,13 @@ void OldSemaphore(Channel& channel, const Machine& machine, std::uint32_t data, 
                   false};
   switch (Bits(data, 4, 0)) {
     case kAcquire:
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kGeq:
       acquire.compare = Compare::kCircularGreaterEqual;
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kAnd:
       acquire.compare = Compare::kAnd;
-      return Wait(channel, machine, acquire, step);
+      return Wait(channel, machine, acquire, Bit(data, 12), step);
     case kReduce:
       release.reduction = static_cast<Reduction>(Bits(data, 30, 27) & 7U);
       release.is_signed = !Bit(data, 31);

@@ -192,6 +192,7 @@ Step Complete(Channel& channel, const Machine& machine) {
       CompleteCopy(channel, machine, step);
       break;
     case Operation::Kind::kVideo:
+    case Operation::Kind::kHold:
       break;
   }
   step.entry_ended = channel.pushbuffer.Done() && !channel.operation;

@@ -38,17 +38,18 @@ bool Runlist::LookAt(Channel& channel) const {
   if (!CanRun(channel)) {
     return false;
   }
-  if (!channel.wait || channel.operation) {
+  if (!channel.wait || (channel.operation && !channel.Holds())) {
     return true;
   }
   const std::optional<bool> there =
       IsThere(channel.wait->acquire, *shared_.memory, channel.place.space);
+  if (there == std::optional(false)) {
+    channel.wait->looked = shared_.memory_state;
+    return channel.Holds();
+  }
+  channel.operation.reset();
   if (!there) {
     return true;  // to fail when it runs
-  }
-  if (!*there) {
-    channel.wait->looked = shared_.memory_state;
-    return false;
   }
   channel.wait.reset();
   return channel.HasWork();
@@ -88,17 +89,37 @@ Channel* Runlist::InTurn() const {
                                                            : current_->channels[current_->turn];
 }
 
-// The channel in turn, or the next one that has something to do. False: none has.
+// The channel in turn, or the next one that has something to do; one that holds the engine if no
+// other has. False: none has.
 bool Runlist::PickChannel() {
   const std::size_t count = current_->channels.size();
+  std::optional<std::size_t> holds;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t turn = (current_->turn + i) % count;
-    if (LookAt(*current_->channels[turn])) {
+    if (!LookAt(*current_->channels[turn])) {
+      continue;
+    }
+    if (!current_->channels[turn]->Holds()) {
       current_->turn = turn;
       return true;
     }
+    holds = holds.value_or(turn);
   }
-  return false;
+  current_->turn = holds.value_or(current_->turn);
+  return holds.has_value();
+}
+
+// Whether the engine is held by a channel that need not hold it any more: its semaphore has come,
+// or another one of its group has something to do.
+bool Runlist::HoldIsOver() {
+  if (!operating_ || !InTurn()->Holds()) {
+    return false;
+  }
+  bool works = false;
+  for (Channel* channel : current_->channels) {
+    works = (LookAt(*channel) && !channel->Holds()) || works;
+  }
+  return works || !InTurn()->Holds();
 }
 
 // --- Time.

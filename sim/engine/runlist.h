@@ -101,6 +101,7 @@ class Runlist {
 
   [[nodiscard]] bool CanRun(const Channel& channel) const;  // looks at nothing
   [[nodiscard]] bool MightRun(const Group& group) const;
+  [[nodiscard]] bool HoldIsOver();
   [[nodiscard]] bool Alone() const;
   bool LookAt(Channel& channel) const;
   bool LookAt(Group& group, Time now) const;

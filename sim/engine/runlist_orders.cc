@@ -14,6 +14,11 @@ void Runlist::Wake(Time now) {
     Choose(now);
     return;
   }
+  if (state_ == State::kRunning && !leaves_ && HoldIsOver()) {
+    operating_ = false;
+    ready_ = due_ = now;
+    return;
+  }
   // Slices that were counted as one because nobody wanted the engine.
   const bool several = state_ == State::kRunning && slice_end_ > now + current_->slice;
   if (several && !leaves_ && !Alone()) {

@@ -41,6 +41,9 @@ class Tenant {
       Semaphore(words, Client::kSemaphore, payload, kAcquireEqual);
       Add(words);
       words.clear();
+      Semaphore(words, Client::kSemaphore, payload, kHoldEqual);
+      Add(words);
+      words.clear();
       Semaphore(words, Client::kSemaphore, payload, kRelease);
       Add(words);
     }

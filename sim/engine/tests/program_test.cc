@@ -47,7 +47,7 @@ TEST_F(Program, AnAcquireWaitsForWhatItNames) {
     std::uint64_t too_early;
     std::uint64_t there;
   };
-  constexpr std::uint32_t kStrict = 2;
+  constexpr std::uint32_t kStrict = 2U | kSwitch;
   const std::array cases{
       Case{kAcquireEqual, 5, 6, 5},
       Case{kStrict, 5, 4, 5},
@@ -323,6 +323,46 @@ TEST_F(Program, AWaitingGroupYieldsAndIsLookedAtWhenItsTurnComes) {
   RunAll(world, std::array{&busy}, {}, 3 * kMillisecond);
   EXPECT_EQ(1U, client.Get<std::uint32_t>(kData));
   EXPECT_EQ(switches + 1, client.Accounting().switches);
+}
+
+// By NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_pbdma.ref.txt, "Semaphore switch option".
+TEST_F(Program, AnAcquireThatDoesNotSwitchKeepsTheTimeSlice) {
+  Client busy(world, 2);
+  world.gpu.SetTimeslice(1, 6000);
+  world.gpu.SetTimeslice(2, 2000);
+  Words words;
+  Semaphore(words, kSemaphore, 1, kHoldEqual);
+  Semaphore(words, kData, 1, kRelease);
+  Do(words);
+  busy.Saturate(10 * kMillisecond);
+  RunAll(world, std::array{&busy}, {}, 800 * kMillisecond);
+  const auto held = static_cast<double>(client.Accounting().gpu_time_ns);
+  const auto ran = static_cast<double>(busy.Accounting().gpu_time_ns);
+  EXPECT_NEAR(0.75, held / (held + ran), 0.01);
+  EXPECT_EQ(0U, client.Get<std::uint32_t>(kData));
+  client.Put<std::uint32_t>(kSemaphore, 1);
+  world.gpu.Poll();
+  RunAll(world, std::array{&busy}, {}, 10 * kMillisecond);
+  EXPECT_EQ(1U, client.Get<std::uint32_t>(kData));
+  const std::uint64_t now = client.Accounting().gpu_time_ns;
+  RunAll(world, std::array{&busy}, {}, 50 * kMillisecond);
+  EXPECT_EQ(now, client.Accounting().gpu_time_ns) << "it has nothing more to do";
+}
+
+TEST_F(Program, AChannelThatHoldsTheEngineLetsTheOthersOfItsGroupRun) {
+  Client beside(world, client, 3);
+  Words words;
+  Semaphore(words, kSemaphore, 1, kHoldEqual);
+  Semaphore(words, kData, 1, kRelease | kTimestamp);
+  Do(words);
+  EXPECT_TRUE(client.ChannelAccountingNow().waiting);
+  beside.Submit(beside.Launch(kMillisecond));
+  world.Run(2 * kMillisecond);
+  EXPECT_EQ(1U, beside.ChannelAccountingNow().kernels);
+  client.Put<std::uint32_t>(kSemaphore, 1);
+  world.gpu.Poll();
+  world.Run(10 * kMicrosecond);
+  EXPECT_EQ(1U, client.Get<std::uint32_t>(kData)) << "it is seen while it holds";
 }
 
 TEST_F(Program, AYieldGivesTheSliceAway) {

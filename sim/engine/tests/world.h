@@ -134,11 +134,13 @@ inline std::uint32_t High(std::uint64_t value) {
 }
 
 // SEM_EXECUTE
-inline constexpr std::uint32_t kAcquireEqual = 0;
+inline constexpr std::uint32_t kSwitch = 1U << 12U;  // ACQUIRE_SWITCH_TSG_EN
+inline constexpr std::uint32_t kHoldEqual = 0;
+inline constexpr std::uint32_t kAcquireEqual = kSwitch;
 inline constexpr std::uint32_t kRelease = 1;
-inline constexpr std::uint32_t kAcquireCircular = 3;
-inline constexpr std::uint32_t kAcquireAnd = 4;
-inline constexpr std::uint32_t kAcquireNor = 5;
+inline constexpr std::uint32_t kAcquireCircular = 3U | kSwitch;
+inline constexpr std::uint32_t kAcquireAnd = 4U | kSwitch;
+inline constexpr std::uint32_t kAcquireNor = 5U | kSwitch;
 inline constexpr std::uint32_t kReduce = 6;
 inline constexpr std::uint32_t kWide = 1U << 24U;
 inline constexpr std::uint32_t kTimestamp = 1U << 25U;
