@@ -61,9 +61,9 @@ TESTED_ELSEWHERE = {
     "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",
                      "docker file_change install toml_engines"),
     "src/cgpud/": ("a daemon with containers: tests/engines",
-                   "creation daemon event_keeper govern measure plan_gpus"),
+                   "calibrating creation daemon event_keeper govern idle_holder measure plan_gpus"),
     "src/host/": ("files and processes of live containers: tests/e2e",
-                  "admin gpu_settings compute container_events force node reservation reserve "
+                  "admin capping gpu_settings compute container_events force node reservation reserve "
                   "shim_process unmanaged upgrade"),
     "src/kube/": ("need an API server: tests/cluster", "api follow"),
     "src/kubelet/": ("in device_plugin_test.cc", "resource_server"),
@@ -74,8 +74,8 @@ TESTED_ELSEWHERE = {
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
     "src/calibration/": ("needs a GPU: tests/e2e", "calibrate"),
     "src/rmclient/": ("needs a driver: tests/e2e",
-                      "channels_unsafe copy_queue_unsafe error_events_unsafe mapping_unsafe "
-                      "switches_unsafe utilisation"),
+                      "channels_unsafe copy_queue error_events_unsafe idle_group mapping_unsafe "
+                      "switches_unsafe user_channel_unsafe utilisation"),
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
     "src/runtime/": ("by tests/engines", "wrapper"),

@@ -68,6 +68,7 @@ std::string EncodeCard(const CardRecord& record) {
                                     {"off", NameOf(card.off)},
                                     {"levels", card.levels},
                                     {"switches", card.switches},
+                                    {"holds", card.holds},
                                     {"copy_switch_us", card.copy_switch_us},
                                     {"figures", figures}};
   return json.dump(2) + "\n";
@@ -89,6 +90,7 @@ Result<CardRecord> DecodeCard(std::string_view text) {
   card.off = EffectOf(json, "off");
   card.levels = BoolAt(json, "levels");
   card.switches = BoolAt(json, "switches");
+  card.holds = BoolAt(json, "holds");
   if (const auto& us = At(json, "copy_switch_us"); us.is_number_unsigned()) {
     card.copy_switch_us = us.get<std::uint32_t>();
   }

@@ -11,7 +11,7 @@ using governor::Effect;
 
 CardRecord Full() {
   CardRecord record{"GPU-1", "NVIDIA H200", "580.159.04", "2026-11-29T10:00:00Z", {}};
-  record.calibration.card = {Effect::kRestart, true, Effect::kAtOnce, true, true, 41};
+  record.calibration.card = {Effect::kRestart, true, Effect::kAtOnce, true, true, true, 41};
   record.calibration.figures = {{"taking off, us", 455.5}, {"a share, %", 80.25}};
   return record;
 }

@@ -25,6 +25,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cgpud/audit.h"
+#include "cgpud/calibrating.h"
 #include "cgpud/creation.h"
 #include "cgpud/event_keeper.h"
 #include "cgpud/govern.h"
@@ -136,6 +137,8 @@ std::string VersionBefore() {
   return before;
 }
 
+constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+
 class Daemon {
  public:
   // `before`: as EventKeeper has it.
@@ -149,7 +152,8 @@ class Daemon {
         registry_(registry),
         argv_(argv),
         supervisor_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
-        governing_(registry, settings.node, settings.max_inst, SuspendableGpus(settings.node)),
+        governing_(registry, settings.node, settings.max_inst),
+        calibrating_(registry, settings.node, settings.calibrate && !settings.share),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
@@ -168,6 +172,7 @@ class Daemon {
     BeginEvents();
     supervisor_.Refresh();
     LogAll(governing_.Refresh());
+    LogAll(calibrating_.Look(std::chrono::steady_clock::now()));
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
@@ -197,11 +202,15 @@ class Daemon {
       Tell(supervisor_.Look(readable));
       const Governing::News news = governing_.Look(readable);
       LogAll(news.log);
+      const auto now = std::chrono::steady_clock::now();
       if (news.changed) {
         supervisor_.Refresh();
         LogAll(governing_.Refresh());
       }
-      LogAll(governing_.Step(std::chrono::steady_clock::now()));
+      if (news.changed || now >= calibrating_.next().value_or(kNever)) {
+        LogAll(calibrating_.Look(now));
+      }
+      LogAll(governing_.Step(now));
       keeper_.Flush();
     }
     keeper_.Stop();
@@ -267,10 +276,10 @@ class Daemon {
   // Returns the timeout for poll(2): until the audit has something to say, or shares need a look;
   // milliseconds, rounded up.
   [[nodiscard]] int Timeout() const {
-    constexpr auto kNever = std::chrono::steady_clock::time_point::max();
     const auto audit = audit_ ? audit_->next().value_or(kNever) : kNever;
     const auto next =
-        std::min({audit, governing_.next().value_or(kNever), keeper_.next().value_or(kNever)});
+        std::min({audit, governing_.next().value_or(kNever), keeper_.next().value_or(kNever),
+                  calibrating_.next().value_or(kNever)});
     if (next == kNever) {
       return -1;
     }
@@ -325,12 +334,19 @@ class Daemon {
       return;
     }
     if (info.ssi_signo == SIGHUP) {
+      calibrating_.Stop();
       Log(LogLevel::kInfo, "executes its program anew");
       LogError(ExecuteAnew(argv_, socket_.get(), version_));
     }
     stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     bool served = false;
-    for (pid_t child = 0; (child = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+    int status = 0;
+    for (pid_t child = 0; (child = waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (const auto lines = calibrating_.Ended(child, status)) {
+        LogAll(*lines);
+        LogAll(governing_.Refresh());  // for what was found
+        continue;
+      }
       children_.erase(child);  // it may be a child of the previous program
       served = true;
     }
@@ -423,6 +439,7 @@ class Daemon {
   Surroundings surroundings_;
   Supervisor supervisor_;
   Governing governing_;
+  Calibrating calibrating_;
   std::optional<AuditLog> audit_;
   UniqueFd socket_;
   UniqueFd signals_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "calibration/record.h"
 #include "host/node.h"
@@ -21,6 +22,10 @@ constexpr std::chrono::seconds kLeastBackoff{1};
 constexpr std::chrono::seconds kMostBackoff{60};
 // Time for the answer of a shim that was sent an order.
 constexpr std::chrono::seconds kAnswerTime{5};
+// Time without switches, beside that of some rounds, after which a GPU has been quiet.
+constexpr std::chrono::milliseconds kStill{300};
+// Time between two looks at a full GPU whose containers have caps.
+constexpr std::chrono::milliseconds kLook{100};
 
 // Returns whether an order is worth a message. Many small corrections are not; a plan is, and so is
 // a correction that leads back to it.
@@ -35,44 +40,48 @@ bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
 
 // Returns the shortest time worth measuring. Less says little: some time slices are cut off at its
 // ends.
-std::uint64_t Governing::LeastMeasuredNs(const std::vector<PlannedMember>& members) {
+std::uint64_t Governing::LeastMeasuredNs(const Gpu& gpu) {
   constexpr std::uint64_t kRounds = 16;
   constexpr std::uint64_t kMostUs = 1'000'000;
-  std::uint64_t round_us = 0;
-  for (const PlannedMember& member : members) {
+  std::uint64_t round_us = gpu.idles ? gpu.idle.slice_us() : 0;
+  for (const PlannedMember& member : gpu.members) {
     round_us += member.order.slice_us;
   }
   return std::min(kRounds * round_us, kMostUs) * 1'000;
 }
 
-Governing::Governing(const Registry& registry, const std::string& node, unsigned max_inst,
-                     std::set<std::string> suspendable)
+Governing::Governing(const Registry& registry, const std::string& node, unsigned max_inst)
     : registry_(registry),
       max_inst_(max_inst),
-      suspendable_(std::move(suspendable)),
+      node_name_(node),
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       measuring_(node, Measuring::What::kSwitches),
       backoff_(kLeastBackoff) {
-  if (const auto found = FindNode(node); found.ok()) {
-    driver_ = found->driver;
-    cards_ = CardsOf(*found);
-  }
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
 
-governor::Card Governing::CardOf(const std::string& uuid) const {
-  const auto record = cards_.empty() ? std::nullopt : ReadCard(cards_, uuid, driver_).value_or({});
-  return record ? record->calibration.card : governor::Card{};
+// Finds the node and what its GPUs showed. Both may have changed: the daemon may be older than the
+// node, and a GPU may be calibrated at any time.
+void Governing::FindMeans() {
+  auto found = FindNode(node_name_);
+  node_ = found.ok() ? std::optional(std::move(*found)) : std::nullopt;
+  means_ = node_ ? MeansOfGpus(*node_) : Means();
+}
+
+CardMeans Governing::MeansOfGpu(const std::string& uuid) const {
+  const auto known = means_.find(uuid);
+  return known == means_.end() ? CardMeans() : known->second;
 }
 
 // Returns whether time slices that are set while programs run take effect, at once or by a restart
 // of the GPU's list of groups, as far as the GPU has shown. Those of simulated GPUs do that nobody
 // has asked, unless they are to stand for real ones.
-bool Governing::MayCorrect(const std::string& uuid, governor::Effect slices,
+bool Governing::MayCorrect(const std::string& uuid, const CardMeans& means,
                            std::vector<std::string>& log) {
+  const governor::Effect slices = means.card.slices;
   if (slices == governor::Effect::kAtOnce || slices == governor::Effect::kRestart ||
-      (slices == governor::Effect::kUnknown && suspendable_.contains(uuid))) {
+      (slices == governor::Effect::kUnknown && means.capping == governor::Capping::kDutyCycle)) {
     staid_.erase(uuid);
     return true;
   }
@@ -85,6 +94,46 @@ bool Governing::MayCorrect(const std::string& uuid, governor::Effect slices,
                              std::string(Describe(slices))));
   }
   return false;
+}
+
+// Says that nothing holds the containers of a GPU to their caps, once until it is held again.
+void Governing::GiveUpIdle(const std::string& uuid, Gpu& gpu, const Error& why,
+                           std::vector<std::string>& log) {
+  gpu.idles = false;
+  holders_.erase(uuid);
+  if (unheld_.insert(uuid).second) {
+    log.push_back("percentages on GPU " + uuid + " are shares, and no caps: " + why.what);
+  }
+}
+
+// Lets the idle group of a GPU hold those containers that are of normal priority.
+void Governing::PlanIdle(const std::string& uuid, Gpu& gpu, std::vector<std::string>& log) {
+  std::vector<governor::IdleControl::Member> members;
+  bool high = false;
+  for (const PlannedMember& member : gpu.members) {
+    if (member.order.high) {
+      high = true;
+    } else {
+      members.push_back({member.id, member.cap, member.order.slice_us});
+    }
+  }
+  gpu.idle.SetPlan(std::move(members), high);
+  gpu.measured = std::chrono::steady_clock::now();
+  const auto there = holders_.find(uuid);
+  if (there != holders_.end()) {
+    if (const auto set = there->second.Set(gpu.idle.slice_us()); !set.ok()) {
+      GiveUpIdle(uuid, gpu, set.error(), log);
+    }
+    return;
+  }
+  const auto listed = std::ranges::find(node_->gpus, uuid, &cgpu::Gpu::uuid);
+  auto made = IdleHolder::Make(*node_, *listed, MeansOfGpu(uuid).card.slices, gpu.idle.slice_us());
+  if (made.ok()) {
+    holders_.emplace(uuid, std::move(*made));
+    unheld_.erase(uuid);
+  } else {
+    GiveUpIdle(uuid, gpu, made.error(), log);
+  }
 }
 
 std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
@@ -103,7 +152,8 @@ std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
 }
 
 std::vector<std::string> Governing::Refresh() {
-  auto plans = PlanGpus(registry_, max_inst_, suspendable_);
+  FindMeans();
+  auto plans = PlanGpus(registry_, max_inst_, means_);
   if (!plans.ok()) {
     return {"compute shares stay as they are: " + plans.error().what};
   }
@@ -113,22 +163,31 @@ std::vector<std::string> Governing::Refresh() {
   for (auto& [uuid, plan] : *plans) {
     Gpu& gpu = gpus[uuid];
     static_cast<PlannedGpu&>(gpu) = std::move(plan);
-    const governor::Effect slices = CardOf(uuid).slices;
-    if (slices == governor::Effect::kRestart) {
+    const CardMeans means = MeansOfGpu(uuid);
+    if (means.card.slices == governor::Effect::kRestart) {
       for (PlannedMember& member : gpu.members) {
         member.order.restart = member.order.slice_us != 0;
       }
     }
     // The feedback holds for these members and this plan.
-    if (const auto before = gpus_.find(uuid);
-        before != gpus_.end() && before->second.members == gpu.members) {
-      gpu.feedback = before->second.feedback;
+    if (const auto before = gpus_.find(uuid); before != gpus_.end()) {
+      gpu.idle = before->second.idle;
+      if (before->second.members == gpu.members) {
+        gpu.feedback = before->second.feedback;
+      }
     }
-    gpu.corrects = gpu.by_slices && gpu.members.size() > 1 && MayCorrect(uuid, slices, log);
-    if (gpu.corrects) {
+    if (gpu.idles) {
+      PlanIdle(uuid, gpu, log);
+    }
+    gpu.corrects = gpu.by_slices && gpu.members.size() > 1 && MayCorrect(uuid, means, log);
+    if (gpu.corrects || gpu.idles) {
       shared.insert(uuid);
     }
   }
+  std::erase_if(holders_, [&](const auto& one) {
+    const auto gpu = gpus.find(one.first);
+    return gpu == gpus.end() || !gpu->second.idles;
+  });
   gpus_ = std::move(gpus);
   backoff_ = kLeastBackoff;
   for (std::string& line : measuring_.Watch(shared)) {
@@ -256,29 +315,74 @@ std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point n
   return log;
 }
 
+// Takes what was measured of a GPU.
+void Governing::Take(Gpu& gpu, const governor::Meter::Use& use,
+                     std::chrono::steady_clock::time_point now) {
+  constexpr double kNsPerS = 1e9;
+  constexpr double kUsPerS = 1e6;
+  const auto part_of = [&use](pid_t pid) {
+    const auto part = use.parts.find(static_cast<std::uint32_t>(pid));
+    return part == use.parts.end() ? governor::Meter::Part{} : part->second;
+  };
+  const governor::Meter::Part idle = gpu.idles ? part_of(getpid()) : governor::Meter::Part{};
+  // Time that was for containers: not the idle group's, nor that of the switches to it and from it.
+  const double free = std::max(1 - idle.on - idle.turns * 2 * governor::kSwitchUs / kUsPerS, 1e-3);
+  std::vector<governor::Feedback::Seen> seen;
+  governor::IdleControl::Seen held;
+  held.seconds = static_cast<double>(use.span_ns) / kNsPerS;
+  held.idle = {idle.on, idle.turns};
+  for (const PlannedMember& member : gpu.members) {
+    // For the driver, all of a container's clients belong to its shim.
+    const auto shim = shims_.find(member.id);
+    const auto had = shim == shims_.end() ? governor::Meter::Part{} : part_of(shim->second);
+    seen.push_back({member.id, member.promised, had.on / free, member.order.slice_us, had.turns});
+    held.used[member.id] = {had.on, had.turns};
+  }
+  if (gpu.corrects) {
+    gpu.feedback.Step(seen, std::chrono::duration<double>(now.time_since_epoch()).count());
+  }
+  if (gpu.idles) {
+    gpu.idle.Step(held);
+    gpu.measured = now;
+  }
+}
+
+// Gives the idle groups the time slices that they are to have now.
+void Governing::HoldBack(std::vector<std::string>& log) {
+  for (auto& [uuid, gpu] : gpus_) {
+    const auto holder = holders_.find(uuid);
+    if (!gpu.idles || holder == holders_.end()) {
+      continue;
+    }
+    if (const auto set = holder->second.Set(gpu.idle.slice_us()); !set.ok()) {
+      GiveUpIdle(uuid, gpu, set.error(), log);
+    }
+  }
+}
+
 std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
   std::map<std::string, std::uint64_t> least_ns;
   for (const auto& [uuid, gpu] : gpus_) {
-    least_ns[uuid] = LeastMeasuredNs(gpu.members);
+    least_ns[uuid] = LeastMeasuredNs(gpu);
   }
   const auto uses = measuring_.Read(least_ns);
-  next_ = now + measuring_.Rest();
-  const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
-  for (const auto& [uuid, use] : uses) {
-    Gpu& gpu = gpus_.at(uuid);
-    std::vector<governor::Feedback::Seen> seen;
-    for (const PlannedMember& member : gpu.members) {
-      // For the driver, all of a container's clients belong to its shim.
-      const auto shim = shims_.find(member.id);
-      const auto part = shim == shims_.end()
-                            ? use.parts.end()
-                            : use.parts.find(static_cast<std::uint32_t>(shim->second));
-      const auto had = part == use.parts.end() ? governor::Meter::Part{} : part->second;
-      seen.push_back({member.id, member.promised, had.on, member.order.slice_us, had.turns});
+  bool full = false;  // some idle group wants nothing
+  for (auto& [uuid, gpu] : gpus_) {
+    if (const auto use = uses.find(uuid); use != uses.end()) {
+      Take(gpu, use->second, now);
+    } else if (gpu.idles &&
+               now > gpu.measured + kStill + 3 * std::chrono::nanoseconds(least_ns.at(uuid))) {
+      gpu.idle.Still();
     }
-    gpu.feedback.Step(seen, now_s);
+    full = full || (gpu.idles && gpu.idle.slice_us() == 0);
   }
-  return uses.empty() ? std::vector<std::string>() : Send();
+  next_ = now + (full ? std::min(measuring_.Rest(), kLook) : measuring_.Rest());
+  std::vector<std::string> log;
+  HoldBack(log);
+  if (!uses.empty()) {
+    std::ranges::move(Send(), std::back_inserter(log));
+  }
+  return log;
 }
 
 std::vector<int> Governing::descriptors() const {

@@ -1,10 +1,11 @@
 // Gives every container its standing orders (governor/plan.h), so that each GPU's policy holds. It
 // works the orders out from what the registry says, whenever that changes. Where several containers
 // share a GPU by time slices, it corrects the orders by what they were seen to get
-// (governor/feedback.h), if that GPU was seen to take such orders (governor/card.h). A shim that
-// has its order keeps to it by itself. With an order of high priority, with the one after it, and
-// with one that needs restarts, goes a helper that can carry it out (shim/interleave.h). It is a
-// new helper with each plan, so that one that is gone is replaced.
+// (governor/feedback.h), if that GPU was seen to take such orders (governor/card.h). Where an idle
+// group is to hold them to their caps, it has that group (idle_holder.h). A shim that has its order
+// keeps to it by itself. With an order of high priority, with the one after it, and with one that
+// needs restarts, goes a helper that can carry it out (shim/interleave.h). It is a new helper with
+// each plan, so that one that is gone is replaced.
 //
 // For one thread. It never waits: it sends an order, and reads the answer when that comes.
 #ifndef CGPU_CGPUD_GOVERN_H_
@@ -22,11 +23,14 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "cgpud/idle_holder.h"
 #include "cgpud/measure.h"
 #include "cgpud/plan_gpus.h"
 #include "governor/card.h"
 #include "governor/feedback.h"
+#include "governor/idle_control.h"
 #include "governor/order.h"
+#include "host/node.h"
 #include "host/registry.h"
 
 namespace cgpu {
@@ -34,9 +38,8 @@ namespace cgpu {
 class Governing {
  public:
   // `node`: the GPUs' node, as FindNode() takes it; `max_inst`: for GPUs for which nothing else was
-  // set; `suspendable`: see PlanGpus().
-  Governing(const Registry& registry, const std::string& node, unsigned max_inst,
-            std::set<std::string> suspendable);
+  // set.
+  Governing(const Registry& registry, const std::string& node, unsigned max_inst);
 
   // Works out all orders again and sends those that differ from what was sent. Returns lines for
   // the log.
@@ -75,15 +78,23 @@ class Governing {
   struct Gpu : PlannedGpu {
     governor::Feedback feedback;
     bool corrects = false;  // its containers share it by time slices that may be corrected
+    governor::IdleControl idle;
+    std::chrono::steady_clock::time_point measured;  // when it was last, or was quiet
   };
 
-  [[nodiscard]] governor::Card CardOf(const std::string& uuid) const;
-  [[nodiscard]] bool MayCorrect(const std::string& uuid, governor::Effect slices,
+  void FindMeans();
+  [[nodiscard]] CardMeans MeansOfGpu(const std::string& uuid) const;
+  [[nodiscard]] bool MayCorrect(const std::string& uuid, const CardMeans& means,
                                 std::vector<std::string>& log);
+  void PlanIdle(const std::string& uuid, Gpu& gpu, std::vector<std::string>& log);
+  void GiveUpIdle(const std::string& uuid, Gpu& gpu, const Error& why,
+                  std::vector<std::string>& log);
+  void HoldBack(std::vector<std::string>& log);
   [[nodiscard]] std::map<Place, Target> Wanted() const;
   [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target, bool with_helper,
                                      std::vector<std::string>& log) const;
-  [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<PlannedMember>& members);
+  [[nodiscard]] static std::uint64_t LeastMeasuredNs(const Gpu& gpu);
+  void Take(Gpu& gpu, const governor::Meter::Use& use, std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::vector<std::string> Send();
   [[nodiscard]] std::vector<std::string> SendAgain();
@@ -93,11 +104,13 @@ class Governing {
 
   const Registry& registry_;
   const unsigned max_inst_;
-  const std::set<std::string> suspendable_;
-  std::string driver_;           // the node's
-  std::string cards_;            // folder of what its GPUs showed
+  const std::string node_name_;
+  std::optional<Node> node_;
+  Means means_;
   std::set<std::string> staid_;  // GPUs of which the log has that nothing is corrected
-  UniqueFd changes_;             // inotify of the registry's folder
+  std::map<std::string, IdleHolder> holders_;  // by GPU
+  std::set<std::string> unheld_;               // GPUs of which the log has that it cannot be held
+  UniqueFd changes_;                           // inotify of the registry's folder
   std::map<std::string, Gpu> gpus_;
   std::map<Place, Sent> sent_;
   std::set<Place> high_;  // may have interleave levels: were given an order of high priority

@@ -6,27 +6,41 @@
 namespace cgpu {
 namespace {
 
-governor::Rules RulesFor(const GpuSettings& settings, unsigned max_inst, bool can_suspend) {
+governor::Rules RulesFor(const GpuSettings& settings, unsigned max_inst,
+                         governor::Capping capping) {
   governor::Rules rules;
   rules.policy = settings.PolicyNow();
   rules.max_inst = settings.max_inst.value_or(max_inst);
   rules.prio_ratio = settings.prio_ratio.value_or(governor::kDefaultPrioRatio);
-  rules.can_suspend = can_suspend;
+  rules.capping = capping;
   return rules;
 }
 
 }  // namespace
 
+Means MeansOfGpus(const Node& node) {
+  Means means;
+  for (const Gpu& gpu : node.gpus) {
+    means[gpu.uuid] = MeansOf(node, gpu.uuid);
+  }
+  return means;
+}
+
+Means MeansOfNode(const std::string& name) {
+  const auto node = FindNode(name);
+  return node.ok() ? MeansOfGpus(*node) : Means();
+}
+
 Result<std::map<std::string, PlannedGpu>> PlanGpus(const Registry& registry, unsigned max_inst,
-                                                   const std::set<std::string>& suspendable) {
+                                                   const Means& means) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
-  return PlanGpus(registry, lock, live, max_inst, suspendable);
+  return PlanGpus(registry, lock, live, max_inst, means);
 }
 
 std::map<std::string, PlannedGpu> PlanGpus(const Registry& registry, const RegistryLock& lock,
                                            const std::vector<Reservation>& live, unsigned max_inst,
-                                           const std::set<std::string>& suspendable) {
+                                           const Means& means) {
   std::map<std::string, PlannedGpu> gpus;
   std::map<std::string, std::vector<governor::Member>> members;
   for (const Reservation& reservation : live) {
@@ -45,26 +59,21 @@ std::map<std::string, PlannedGpu> PlanGpus(const Registry& registry, const Regis
       gpu.members.clear();  // it stays as it is there
       continue;
     }
-    const governor::Rules rules = RulesFor(*settings, max_inst, suspendable.contains(uuid));
+    const auto known = means.find(uuid);
+    const governor::Rules rules =
+        RulesFor(*settings, max_inst,
+                 known == means.end() ? governor::Capping::kNone : known->second.capping);
     const auto orders = governor::Plan(rules, members[uuid]);
     gpu.policy = rules.policy;
     const auto shares = governor::Shares(rules, members[uuid]);
+    const auto caps = governor::Caps(rules, members[uuid]);
+    gpu.idles = !caps.empty();
     gpu.by_slices = rules.policy != governor::Policy::kNative;
     for (std::size_t i = 0; i < orders.size(); ++i) {
       gpu.members[i].order = orders[i];
       gpu.members[i].promised = shares[i];
+      gpu.members[i].cap = caps.empty() ? 1 : caps[i];
       gpu.by_slices = gpu.by_slices && !orders[i].high && orders[i].duty == governor::Duty{};
-    }
-  }
-  return gpus;
-}
-
-std::set<std::string> SuspendableGpus(const std::string& name) {
-  std::set<std::string> gpus;
-  const auto node = FindNode(name);
-  if (node.ok() && node->caps) {
-    for (const Gpu& gpu : node->gpus) {
-      gpus.insert(gpu.uuid);
     }
   }
   return gpus;

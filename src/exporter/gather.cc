@@ -90,7 +90,6 @@ ContainerSample SampleOf(ContainerStatus status, const Plans& plans) {
 
 Result<> Gatherer::Open() {
   CGPU_ASSIGN_OR_RETURN(auto node, FindNode(node_name_));
-  suspendable_ = SuspendableGpus(node_name_);
   auto health = std::make_shared<Health>();
   std::vector<HealthWatch::Ask> asks;
   for (const Gpu& gpu : node.gpus) {
@@ -178,7 +177,8 @@ Result<Snapshot> Gatherer::Take() {
   const auto memory = Memory();  // may take a second: the registry is not locked meanwhile
   const auto counted = collector_.Count(recorded);
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
-  const auto plans = PlanGpus(registry_, lock, recorded, max_inst_, suspendable_);
+  const auto plans =
+      PlanGpus(registry_, lock, recorded, max_inst_, node_ ? MeansOfGpus(*node_) : Means());
   for (ContainerStatus& status : containers) {
     snapshot.containers.push_back(SampleOf(std::move(status), plans));
   }

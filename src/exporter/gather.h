@@ -61,7 +61,6 @@ class Gatherer {
   Collector& collector_;
 
   std::optional<Node> node_;
-  std::set<std::string> suspendable_;
   std::vector<std::unique_ptr<GpuReader>> readers_;  // as node_->GPUs
   std::shared_ptr<Health> health_;
   std::unique_ptr<HealthWatch> watch_;

@@ -4,6 +4,7 @@
 #define CGPU_GOVERNOR_CARD_H_
 
 #include <cstdint>
+#include <string_view>
 
 namespace cgpu::governor {
 
@@ -26,12 +27,46 @@ struct Card {
   Effect off = Effect::kUnknown;
   bool levels = false;    // SET_INTERLEAVE_LEVEL is taken
   bool switches = false;  // the list of context switches names processes
+  // A group that waits for a semaphore without giving up its time slice keeps others off the GPU
+  // for that time (rmclient/idle_group.h).
+  bool holds = false;
   // Time from one group of copies to another. A switch between groups of kernels takes longer. 0:
   // not seen.
   std::uint32_t copy_switch_us = 0;
 
   bool operator==(const Card&) const = default;
 };
+
+// Means by which a container is held to a part of the GPU's time, whatever others do.
+enum class Capping : std::uint8_t {
+  kNone,       // none: a percentage is a share
+  kDutyCycle,  // its channels are taken off and put back by the clock
+  kIdleGroup,  // a channel group of cgpu's own takes what nobody may have
+};
+
+// Returns "none", "duty-cycle" or "idle-group".
+[[nodiscard]] constexpr std::string_view NameOf(Capping capping) {
+  switch (capping) {
+    case Capping::kDutyCycle:
+      return "duty-cycle";
+    case Capping::kIdleGroup:
+      return "idle-group";
+    case Capping::kNone:
+      break;
+  }
+  return "none";
+}
+
+// Returns the means for a GPU. `starts_seen`: programs were seen to start there while their
+// channels are taken off and put back. No calibration shows that: its work is made before (on an
+// H200 it could not be relied on, docs/hardware/h200-580.159.04.md).
+[[nodiscard]] constexpr Capping CappingBy(const Card& card, bool starts_seen) {
+  if (starts_seen && (card.off == Effect::kUnknown || card.off == Effect::kAtOnce)) {
+    return Capping::kDutyCycle;
+  }
+  const bool slices = card.slices == Effect::kAtOnce || card.slices == Effect::kRestart;
+  return slices && card.holds && card.switches ? Capping::kIdleGroup : Capping::kNone;
+}
 
 }  // namespace cgpu::governor
 

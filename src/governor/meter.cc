@@ -1,5 +1,7 @@
 #include "governor/meter.h"
 
+#include <utility>
+
 namespace cgpu::governor {
 namespace {
 
@@ -10,6 +12,13 @@ constexpr std::uint64_t kSwitchNs = 1'000'000;
 constexpr double kSecondNs = 1e9;
 
 }  // namespace
+
+// Counts the time slice that ends, so that it is in the same Use as its time.
+void Meter::CountTurn() {
+  if (on_ && std::exchange(fresh_, false)) {
+    ++counted_[*on_].turns;
+  }
+}
 
 void Meter::Close(std::uint64_t time_ns) {
   if (on_ && time_ns > since_) {
@@ -32,9 +41,10 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
     }
     Close(time_ns);
     if (on_ && *on_ != pid) {
+      CountTurn();
       left_[*on_] = {time_ns, on_all_};  // the driver did not tell
     }
-    counted_[pid].turns += latest_ && *latest_ != pid ? 1 : 0;
+    fresh_ = fresh_ || (latest_ && *latest_ != pid);
     on_ = latest_ = pid;
     const auto left = left_.find(pid);
     if (!back && left != left_.end() && time_ns < left->second.time_ns + kSoonNs) {
@@ -42,6 +52,7 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
     }
   } else if (on_ == pid) {
     Close(time_ns);
+    CountTurn();
     on_.reset();
     left_[pid] = {time_ns, on_all_};
   }

@@ -25,7 +25,7 @@ class Meter {
   struct Part {
     double on = 0;       // fraction of the measured time
     double between = 0;  // fraction that others had between two time slices less than 0.1 s apart
-    double turns = 0;    // time slices per second that began after another process's
+    double turns = 0;    // time slices per second that began after another process's and ended
   };
   struct Use {
     std::uint64_t span_ns = 0;            // measured time
@@ -36,12 +36,14 @@ class Meter {
   [[nodiscard]] std::optional<Use> Take(std::uint64_t least_ns);
 
  private:
+  void CountTurn();
   void Close(std::uint64_t time_ns);
 
   std::optional<std::uint64_t> from_;  // start of what is counted
   std::uint64_t last_ = 0;
   std::optional<std::uint32_t> on_;      // process on the GPU engine, counted up to `since_`
   std::optional<std::uint32_t> latest_;  // process that was there last
+  bool fresh_ = false;                   // its time slice is one that is to be counted
   std::uint64_t since_ = 0;
   struct Counted {
     std::uint64_t on = 0;

@@ -86,6 +86,10 @@ std::vector<double> Parts(const Rules& rules, const std::vector<Member>& members
   return parts;
 }
 
+bool HasWindows(const Rules& rules) {
+  return rules.capping == Capping::kDutyCycle;
+}
+
 bool IsCapped(const Rules& rules) {
   return rules.policy == Policy::kFair || rules.policy == Policy::kFixed;
 }
@@ -131,19 +135,50 @@ void PourOver(const std::vector<double>& caps, std::vector<double>& shares) {
   }
 }
 
-void Slices(const std::vector<Member>& members, const std::vector<double>& parts, double ratio,
-            bool can_suspend, std::vector<Order>& orders) {
+// Returns the parts of a round of those of normal priority, where an idle group has the rest of it:
+// a container whose cap is below its share of what all want has its cap.
+std::vector<double> PartsBesideIdle(const Rules& rules, const std::vector<Member>& members,
+                                    const std::vector<double>& parts) {
+  std::vector<double> beside = parts;
+  std::vector<double> caps(members.size(), 1);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const ComputeRequest& request = members[i].request;
+    if (!request.high_priority && IsCapped(rules)) {
+      beside[i] = CapOf(rules, members, members[i]);
+    } else if (!request.high_priority && rules.policy == Policy::kSoft) {
+      caps[i] = static_cast<double>(request.max_percent.value_or(100)) / 100;
+    } else {
+      beside[i] = 0;
+    }
+  }
+  PourOver(caps, beside);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const bool keeps = members[i].request.high_priority || beside[i] == 0;
+    beside[i] = keeps ? parts[i] : beside[i];
+  }
+  return beside;
+}
+
+// Sets time slices in proportion to `parts`. What these lack of 1 is the idle group's, which has a
+// time slice of its own in each round.
+void Slices(const Rules& rules, const std::vector<Member>& members,
+            const std::vector<double>& parts, std::vector<Order>& orders) {
   std::size_t normal = 0;
   double least = 1;
   double most = 0;
+  double idle = 1;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!members[i].request.high_priority) {
       ++normal;
       least = std::min(least, parts[i]);
       most = std::max(most, parts[i]);
+      idle -= parts[i];
     }
   }
-  const auto count = static_cast<double>(std::max<std::size_t>(normal, 1));
+  constexpr double kSome = 1e-6;
+  const bool idles = normal != 0 && idle > kSome;
+  const auto count = static_cast<double>(std::max<std::size_t>(normal, 1)) + (idles ? 1 : 0);
+  most = idles ? std::max(most, idle) : most;
   const bool with_high = normal < members.size();
   const double round =
       std::max(count * kMeanSliceUs, std::min(kLeastSliceUs / least, kMostRoundUs));
@@ -158,6 +193,7 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
   }
   // Each has one time slice in a round, or one for each of the others where it goes between every
   // two of them.
+  const double ratio = rules.prio_ratio / 100.0;
   const double high = normal == 0 ? kMeanSliceUs : sum * ratio / (1 - ratio);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].request.high_priority) {
@@ -165,7 +201,7 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
       orders[i].high = true;
       orders[i].turns = static_cast<std::uint32_t>(std::max<std::size_t>(normal, 1));
     }
-    orders[i].may_rest = can_suspend;
+    orders[i].may_rest = HasWindows(rules);
   }
 }
 
@@ -315,18 +351,38 @@ std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) 
   }
   std::vector<double> parts = Parts(rules, members);
   const std::size_t high = OfHighPriority(members);
-  if (rules.policy == Policy::kSoft && rules.can_suspend && !members.empty()) {
+  if (rules.policy == Policy::kSoft && HasWindows(rules) && !members.empty()) {
     Maxima(members, orders);
     parts = high != 0 ? parts : Compensated(Shares(rules, members), orders);
   }
-  Slices(members, parts, rules.prio_ratio / 100.0, rules.can_suspend, orders);
-  if (IsCapped(rules) && rules.can_suspend) {
+  if (rules.capping == Capping::kIdleGroup) {
+    parts = PartsBesideIdle(rules, members, parts);
+  }
+  Slices(rules, members, parts, orders);
+  if (IsCapped(rules) && HasWindows(rules)) {
     Windows(rules, members, orders);
     if (high != 0 && high != orders.size()) {
       SlicesInWindows(rules, members, parts, orders);
     }
   }
   return orders;
+}
+
+std::vector<double> Caps(const Rules& rules, const std::vector<Member>& members) {
+  std::vector<double> caps(members.size(), 1);
+  bool any = false;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].request.high_priority) {
+      continue;
+    }
+    if (IsCapped(rules)) {
+      caps[i] = CapOf(rules, members, members[i]);
+    } else if (rules.policy == Policy::kSoft) {
+      caps[i] = static_cast<double>(members[i].request.max_percent.value_or(100)) / 100;
+    }
+    any = any || caps[i] < 1;
+  }
+  return any && rules.capping == Capping::kIdleGroup ? caps : std::vector<double>();
 }
 
 std::vector<double> Shares(const Rules& rules, const std::vector<Member>& members) {
@@ -337,7 +393,7 @@ std::vector<double> Shares(const Rules& rules, const std::vector<Member>& member
   std::vector<double> caps(members.size(), 1);
   const std::size_t high = OfHighPriority(members);
   const bool both = high != 0 && high != members.size();
-  const bool windows = IsCapped(rules) && rules.can_suspend;
+  const bool windows = IsCapped(rules) && HasWindows(rules);
   const double part = both && windows ? PartOfWindow(rules, members) : 1;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const ComputeRequest& request = members[i].request;

@@ -72,7 +72,7 @@ TEST(Division, ManyGroupsTakeNoMoreThanOne) {
 TEST(Plan, GroupsMayRestWhereChannelsMayBeTakenOff) {
   Rules rules;
   EXPECT_FALSE(Plan(rules, {WithWeight(1), High()})[1].may_rest);
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   for (const Order& order : Plan(rules, {WithWeight(1), High()})) {
     EXPECT_TRUE(order.may_rest && IsSound(order));
   }
@@ -100,7 +100,7 @@ TEST(Plan, FixedHasWindowsOfItsOwnWhereChannelsCanBeSuspended) {
   Rules rules;
   rules.policy = Policy::kFixed;
   EXPECT_EQ(Plan(rules, {WithPercent(30), WithPercent(50)})[0].duty, Duty{});
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   const auto orders = Plan(rules, {WithPercent(30), WithPercent(50)});
   EXPECT_EQ(orders[0].duty, (Duty{20'000, 6'000, 0}));
   EXPECT_EQ(orders[1].duty, (Duty{20'000, 10'000, 6'000}));
@@ -111,7 +111,7 @@ TEST(Plan, FixedHasWindowsOfItsOwnWhereChannelsCanBeSuspended) {
 TEST(Plan, FairKeepsThePlaceOfEach) {
   Rules rules;
   rules.policy = Policy::kFair;
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   Member second;
   second.place = 1;
   Member last;
@@ -148,7 +148,7 @@ TEST(Plan, HighPriorityCanBeCarriedOutHoweverManyOthersThereAre) {
 TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
   Rules rules;
   rules.policy = Policy::kFixed;
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   for (const std::size_t count : {1U, 2U, 4U}) {
     std::vector<Member> members(count, WithPercent(100 / count));
     members.push_back(High());
@@ -168,7 +168,7 @@ TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
 TEST(Plan, FairIsForAllThatAreThere) {
   Rules rules;  // `max_inst` was more when they came
   rules.policy = Policy::kFair;
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   rules.max_inst = 2;
   std::vector<Member> members(4);
   for (unsigned place = 0; place < members.size(); ++place) {
@@ -184,7 +184,7 @@ TEST(Plan, FairIsForAllThatAreThere) {
 TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {
   Rules rules;
   rules.policy = Policy::kSoft;
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   Member capped = WithPercent(30);
   capped.request.max_percent = 60;
   // Off for 40 % of the time; while both are on they are equals: 30 and 30 of 60.
@@ -192,8 +192,60 @@ TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {
   EXPECT_EQ(orders[0].duty, (Duty{20'000, 12'000, 0}));
   EXPECT_EQ(orders[1].duty, Duty{});
   EXPECT_NEAR(orders[0].slice_us, orders[1].slice_us, 60);
-  rules.can_suspend = false;
+  rules.capping = Capping::kNone;
   EXPECT_EQ(Plan(rules, {capped, WithPercent(70)})[0].duty, Duty{});
+}
+
+TEST(Plan, AnIdleGroupTakesWhatNobodyMayHave) {
+  Rules rules;
+  rules.policy = Policy::kFixed;
+  rules.capping = Capping::kIdleGroup;
+  const auto orders = Plan(rules, {WithPercent(30), WithPercent(20)});
+  EXPECT_EQ(SlicesOf(orders), (std::vector<std::uint32_t>{5'400, 3'600})) << "of a round of 18 ms";
+  EXPECT_EQ(orders[0].duty, Duty{});
+  EXPECT_FALSE(orders[0].may_rest);
+  EXPECT_EQ(Caps(rules, {WithPercent(30), WithPercent(20)}), (std::vector<double>{0.3, 0.2}));
+  EXPECT_EQ(Caps(rules, {WithPercent(30), High()}), (std::vector<double>{0.3, 1}));
+  EXPECT_TRUE(Caps(rules, {High()}).empty());
+  EXPECT_EQ(SlicesOf(Plan(rules, {WithPercent(2)})), (std::vector<std::uint32_t>{1'500}));
+  // The idle group's time slice is the longest, and no longer than that of others.
+  EXPECT_EQ(Plan(rules, {WithPercent(30), High()})[0].slice_us, 514);
+  rules.capping = Capping::kNone;
+  EXPECT_TRUE(Caps(rules, {WithPercent(30)}).empty());
+}
+
+TEST(Plan, AnIdleGroupHoldsMaxima) {
+  Rules rules;
+  rules.policy = Policy::kSoft;
+  rules.capping = Capping::kIdleGroup;
+  Member capped = WithPercent(30);
+  capped.request.max_percent = 40;
+  const auto orders = Plan(rules, {capped, WithPercent(30)});
+  EXPECT_NEAR(1.5 * orders[0].slice_us, orders[1].slice_us, 2) << "40 to 60";
+  EXPECT_EQ(Caps(rules, {capped, WithPercent(30)}), (std::vector<double>{0.4, 1}));
+  EXPECT_TRUE(Caps(rules, {WithPercent(30), WithPercent(30)}).empty());
+  rules.policy = Policy::kWeight;
+  EXPECT_TRUE(Caps(rules, {capped}).empty());
+}
+
+TEST(Card, TheMeansOfCapping) {
+  Card card;
+  EXPECT_EQ(CappingBy(card, true), Capping::kDutyCycle);
+  EXPECT_EQ(CappingBy(card, false), Capping::kNone) << "nobody has asked";
+  card.slices = Effect::kAtOnce;
+  card.off = Effect::kAtOnce;
+  card.holds = card.switches = true;
+  EXPECT_EQ(CappingBy(card, true), Capping::kDutyCycle);
+  EXPECT_EQ(CappingBy(card, false), Capping::kIdleGroup);
+  card.off = Effect::kRestart;
+  EXPECT_EQ(CappingBy(card, true), Capping::kIdleGroup);
+  card.slices = Effect::kRestart;
+  EXPECT_EQ(CappingBy(card, true), Capping::kIdleGroup);
+  card.slices = Effect::kPreempt;
+  EXPECT_EQ(CappingBy(card, true), Capping::kNone);
+  card.slices = Effect::kAtOnce;
+  card.holds = false;
+  EXPECT_EQ(CappingBy(card, false), Capping::kNone);
 }
 
 TEST(Shares, WhatIsPromised) {
@@ -214,7 +266,7 @@ TEST(Shares, WhatIsPromised) {
   EXPECT_NEAR(high[0], 0.1, 1e-9);
   // The owner has half of a small window.
   rules.policy = Policy::kFair;
-  rules.can_suspend = true;
+  rules.capping = Capping::kDutyCycle;
   const auto fair = Shares(rules, {Member{}, High()});
   EXPECT_NEAR(fair[0], 0.025, 1e-9);
   EXPECT_NEAR(fair[1], 0.975, 1e-9);
@@ -248,7 +300,7 @@ Case AnyCase() {
   any.rules.policy = *rc::gen::elementOf(kPolicies);
   any.rules.max_inst = *rc::gen::inRange(1U, kMostMaxInst + 1);
   any.rules.prio_ratio = *rc::gen::inRange(kLeastPrioRatio, kMostPrioRatio + 1);
-  any.rules.can_suspend = *rc::gen::arbitrary<bool>();
+  any.rules.capping = *rc::gen::element(Capping::kNone, Capping::kDutyCycle, Capping::kIdleGroup);
   const unsigned count = *rc::gen::inRange(0U, any.rules.max_inst + 4);  // it may become less
   for (unsigned place = 0; place < count; ++place) {
     any.members.push_back(AnyMember(place));
@@ -266,7 +318,7 @@ TEST(PlanProperty, OrdersAreOnesThatCanBeCarriedOut) {
       RC_ASSERT(IsSound(orders[i]));
       const Duty& duty = orders[i].duty;
       if (duty.period_us != 0) {
-        RC_ASSERT(any.rules.can_suspend);
+        RC_ASSERT(any.rules.capping == Capping::kDutyCycle);
         RC_ASSERT(!any.members[i].request.high_priority);
         RC_ASSERT(duty.on_us > 0 && duty.phase_us + duty.on_us <= duty.period_us);
       } else {
@@ -280,7 +332,7 @@ TEST(PlanProperty, WindowsDoNotOverlap) {
   EXPECT_TRUE(rc::check([] {
     Case any = AnyCase();
     any.rules.policy = *rc::gen::element(Policy::kFair, Policy::kFixed);
-    any.rules.can_suspend = true;
+    any.rules.capping = Capping::kDutyCycle;
     auto orders = Plan(any.rules, any.members);
     std::erase_if(orders, [](const Order& order) { return order.duty.period_us == 0; });
     std::sort(orders.begin(), orders.end(),

@@ -221,13 +221,4 @@ void TellIfNobodyHoldsShares(const std::string& daemon) {
   }
 }
 
-void TellIfNoCap(bool caps, const ComputeRequest& asked) {
-  if (!caps && (asked.percent || asked.max_percent)) {
-    (void)std::fputs(
-        "cgpu: a percentage is a share on these GPUs, and no cap: "
-        "it is exceeded while others leave time\n",
-        stderr);
-  }
-}
-
 }  // namespace cgpu

@@ -72,8 +72,6 @@ struct ComputeChange {
 // Says on stderr that no daemon is at the socket `daemon`, if so; what is set counts once there is
 // one.
 void TellIfNobodyHoldsShares(const std::string& daemon);
-// Tells on stderr if `asked` has a percentage and the node's GPUs do not cap (Node::caps).
-void TellIfNoCap(bool caps, const ComputeRequest& asked);
 
 }  // namespace cgpu
 

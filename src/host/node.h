@@ -29,9 +29,9 @@ struct Node {
   std::string proc_source;
   std::string pci_source;
   std::string libraries;  // folder of a simulated node's library of NVML; empty: none
-  // Whether channels may be taken off its GPUs, so that a percentage can be a cap. False of the
-  // host's GPUs: on an H200, programs that started under a duty cycle hung
-  // (docs/hardware/h200-580.159.04.md).
+  // Whether programs are known to start while their channels are taken off and put back. False of
+  // the host's GPUs: on an H200, programs that started so hung (docs/hardware/h200-580.159.04.md).
+  // capping.h says what caps a percentage then.
   bool caps = false;
 };
 

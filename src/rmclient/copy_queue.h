@@ -7,20 +7,20 @@
 // as on kernels. What they do not show: how long a switch takes between contexts of kernels, which
 // save more.
 //
-// Methods: NVIDIA/open-gpu-doc classes/host/clc36f.h, clc361.h and classes/dma-copy/clc6b5.h.
-// Classes from Volta to Blackwell. Only simulated GPUs have run this; tinygrad gives real GPUs the
-// same words (LAUNCH_DMA 0x182 and 0x14, the doorbell at 0x90: ops_nv.py of 001d883f).
+// Methods: NVIDIA/open-gpu-doc classes/dma-copy/clc6b5.h. Copy classes from Volta to Blackwell.
+// Only simulated GPUs have run this; tinygrad gives real GPUs the same words (LAUNCH_DMA 0x182 and
+// 0x14: ops_nv.py of 001d883f).
 #ifndef CGPU_RMCLIENT_COPY_QUEUE_H_
 #define CGPU_RMCLIENT_COPY_QUEUE_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "rmclient/channels.h"
 #include "rmclient/gpus.h"
+#include "rmclient/user_channel.h"
 
 namespace cgpu::rmclient {
 
@@ -38,8 +38,8 @@ class CopyQueue {
   // classes are not known here.
   [[nodiscard]] static Result<CopyQueue> Make(Client& client, const Gpu& gpu);
 
-  [[nodiscard]] rm::NvHandle group() const { return group_; }
-  [[nodiscard]] rm::NvHandle channel() const { return channel_; }
+  [[nodiscard]] rm::NvHandle group() const { return channel_.group(); }
+  [[nodiscard]] rm::NvHandle channel() const { return channel_.channel(); }
 
   // Sets how many copies an item has: 1 to kMostCopies. The ring is empty.
   void SetCopies(std::uint32_t copies);
@@ -51,7 +51,7 @@ class CopyQueue {
   // Returns how many items are queued that nobody was told the end of.
   [[nodiscard]] std::uint64_t Pending() const { return queued_ - ended_; }
   // Returns what ended the channel: ROBUST_CHANNEL_* of nverror.h, 0 for nothing.
-  [[nodiscard]] rm::NvU32 Fault() const;
+  [[nodiscard]] rm::NvU32 Fault() const { return channel_.Fault(); }
 
   // Overwrites the targets, and returns whether all hold the source, as after kTargets copies. The
   // ring is empty.
@@ -59,23 +59,13 @@ class CopyQueue {
   [[nodiscard]] bool Intact() const;
 
  private:
-  CopyQueue(Mapping area, Mapping errors, Mapping doorbell)
-      : area_(std::move(area)), errors_(std::move(errors)), doorbell_(std::move(doorbell)) {}
+  CopyQueue(UserChannel channel, rm::NvU32 copy_class)
+      : channel_(std::move(channel)), copy_class_(copy_class) {}
 
-  [[nodiscard]] Result<> MakeObjects(Client& client, const Gpu& gpu, rm::NvHandle memory,
-                                     rm::NvHandle errors);
-  void Store(std::size_t offset, std::uint32_t word);
-  [[nodiscard]] std::uint32_t Load(std::size_t offset) const;
   void Queue();
 
-  Mapping area_;
-  Mapping errors_;
-  Mapping doorbell_;
-  std::uint64_t address_ = 0;  // of the area, for the GPU
+  UserChannel channel_;
   rm::NvU32 copy_class_ = 0;
-  rm::NvHandle group_ = 0;
-  rm::NvHandle channel_ = 0;
-  rm::NvU32 token_ = 0;       // for the doorbell
   std::uint32_t shared_ = 0;  // words of the part that all items share; 0: they share none
   std::uint64_t queued_ = 0;
   std::uint64_t ended_ = 0;

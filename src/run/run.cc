@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "host/capping.h"
 #include "host/compute.h"
 #include "host/container_events.h"
 #include "host/event_ring.h"
@@ -192,7 +193,7 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   TellIfNobodyGoverns(options);
-  TellIfNoCap(node.caps, options.request.compute);
+  TellIfNoCap(node, options.request.compute);
   auto reserved = Reserve(registry, node, options.request);
   if (!reserved.ok()) {
     NoteRefusal(options, reserved.error());

@@ -45,6 +45,7 @@ constexpr Switch kSwitches[] = {
     {"unmanaged", &Settings::refuse_unmanaged, "allow", "refuse", "refuse"},
     {"mode", &Settings::share, "cgpu", "share", "share"},
     {"kubernetes", &Settings::kubernetes, "true", "false", "true"},
+    {"calibrate", &Settings::calibrate, "true", "false", "true"},
     {"log", &Settings::log_json, "text", "json", "json"},
     {"exporter_dcgm", &Settings::exporter_dcgm, "true", "false", "true"},
 };

@@ -13,6 +13,7 @@
 //   group: cgpu          # its members may have slices of their own, beside root
 //   audit: 60            # seconds between two lines of cgpud's log about one container and
 //                        # one kind of refused call; "off" for none
+//   calibrate: true      # "false": cgpud does not ask idle GPUs how they take orders
 //   log: text            # the form of the daemons' logs: "text", or "json" (base/log.h)
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
@@ -43,9 +44,9 @@ inline constexpr char kSettingsFile[] = "/etc/cgpu/config.yaml";
 
 // All settings but "policy GPU-UUID". None of their values is a secret.
 inline constexpr auto kSettingNames = std::to_array<std::string_view>(
-    {"node", "runtime", "unmanaged", "mode", "kubernetes", "group", "audit", "log", "max_inst",
-     "socket", "exporter_listen", "exporter_token_file", "exporter_tls_cert", "exporter_tls_key",
-     "exporter_dcgm"});
+    {"node", "runtime", "unmanaged", "mode", "kubernetes", "group", "audit", "calibrate", "log",
+     "max_inst", "socket", "exporter_listen", "exporter_token_file", "exporter_tls_cert",
+     "exporter_tls_key", "exporter_dcgm"});
 
 struct Settings {
   std::string node;
@@ -55,6 +56,7 @@ struct Settings {
   bool kubernetes = false;
   std::string group = "cgpu";
   std::optional<unsigned> audit = 60;  // seconds
+  bool calibrate = true;
   bool log_json = false;
   unsigned max_inst = kDefaultMaxInst;
   std::map<std::string, governor::Policy> policies;  // by a GPU's UUID

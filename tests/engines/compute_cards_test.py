@@ -3,7 +3,7 @@ others that have one. By the accounting of the GPUs' engines; cases by name, see
 import cgpu_test as t
 import engines
 import isolation
-from compute_test import BURN, close, shares
+from compute_test import BURN, _groups, close, shares
 from engines import start_cgpud
 
 # Feeds both of its GPUs until a line comes, then the first alone until the next.
@@ -22,22 +22,22 @@ class Container:
     def __init__(self, node, name, cards, argv, *flags):
         self._node = node
         self._cards = cards
-        before = self._shims()
+        before = self._shims(*cards)
         self.process = node.run(argv, name=name, flags=(
             "--name", name, "--gpus", "device=" + ",".join(map(str, cards)), *flags))
         t.wait_for(lambda: all(self._shims(card) - before for card in cards), "no channels of " + name)
-        (self.shim,) = self._shims() - before
+        (self.shim,) = self._shims(*cards) - before
 
     def _shims(self, *cards):
         return {group["pid"] for card in cards or (0, 1)
-                for group in t.groups(self._node.books()["gpus"][card])}
+                for group in _groups(self._node, card)}
 
     def slice_us(self, card):
-        return sum(group["timeslice_us"] for group in t.groups(self._node.books()["gpus"][card])
+        return sum(group["timeslice_us"] for group in _groups(self._node, card)
                    if group["pid"] == self.shim)
 
 
-def _alone(node, name, card, *flags):
+def alone_on(node, name, card, *flags):
     return Container(node, name, [card], [BURN, "--kernel-us", "20000", "--queue", "64"], *flags)
 
 
@@ -54,7 +54,7 @@ def slices(both, first, second, on_first, on_second):
 def weights(node):
     """Its weight counts on each GPU against the others there; what it leaves of one is that GPU's."""
     both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--weight", "3")
-    first, second = _alone(node, "first", 0, "--weight", "1"), _alone(node, "second", 1, "--weight", "3")
+    first, second = alone_on(node, "first", 0, "--weight", "1"), alone_on(node, "second", 1, "--weight", "3")
     slices(both, first, second, (3, 1), (1, 1))
     close(shares(node, both, first, card=0), [75, 25])
     close(shares(node, both, second, card=1), [50, 50])
@@ -77,7 +77,7 @@ def percentages(node):
     """Guaranteed on each of its GPUs; what a GPU cannot promise is refused, and names the GPU."""
     both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--compute", "30",
                      "--compute-max", "100")
-    second = _alone(node, "second", 1, "--compute", "70", "--compute-max", "100")
+    second = alone_on(node, "second", 1, "--compute", "70", "--compute-max", "100")
     t.wait_for(lambda: 7 * both.slice_us(1) == 3 * second.slice_us(1), "no slices")
     close(shares(node, both, total_ms=500, card=0), [100])
     close(shares(node, both, second, card=1), [30, 70])

@@ -22,8 +22,17 @@ MS = 1000000  # nanoseconds
 STANDARD_US = 1049
 
 
+def _is_cgpud(pid):
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
+            return file.read() == "cgpud\n"
+    except OSError:
+        return False
+
+
 def _groups(node, card=0):
-    return t.groups(node.books()["gpus"][card])
+    """The channel groups of containers: not the idle one, which is cgpud's own."""
+    return [group for group in t.groups(node.books()["gpus"][card]) if not _is_cgpud(group["pid"])]
 
 
 class Member:
@@ -429,9 +438,9 @@ def waiting(node, daemon):
     full.end()
 
 
-def asked_node(*words):
+def asked_node(*words, gpus=1):
     """A node that stands for real GPUs, for `cgpu calibrate`."""
-    return t.Node("a10:1", "580", "--no-caps", "--copy-gbps", "2", *words)
+    return t.Node("a10:%d" % gpus, "580", "--no-caps", "--copy-gbps", "2", *words)
 
 
 def calibrate(node):

@@ -1,12 +1,14 @@
 // cgpu calibrate: asks GPUs how they take orders, and keeps what they show.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -38,12 +40,17 @@ Result<std::vector<Reservation>> LiveContainers(const Registry& registry) {
   return registry.List(lock);
 }
 
-// Returns whether it is a simulated GPU itself, which has open what its clients have mapped.
-bool IsSimulator(unsigned pid) {
+// Programs that have the files of GPUs open and give them no work: the simulated GPU itself, cgpu's
+// own, NVIDIA's monitors.
+constexpr std::string_view kHarmless[] = {
+    "cgpu-sim",      "cgpud",         "cgpu-exporter", "cgpu-device-plugin", "nvidia-persistenced",
+    "nv-hostengine", "dcgm-exporter", "nvidia-smi"};
+
+bool IsHarmless(unsigned pid) {
   std::error_code error;
   const auto program =
       std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
-  return program.filename() == "cgpu-sim";
+  return std::ranges::find(kHarmless, program.filename().string()) != std::end(kHarmless);
 }
 
 // Returns why the GPU may not be asked now: somebody else's work would spoil the answers.
@@ -61,7 +68,7 @@ Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   CGPU_ASSIGN_OR_RETURN(const auto others, ListUnmanaged(registry, node));
   const std::string file = "nvidia" + std::to_string(gpu.minor);
   for (const UnmanagedProcess& other : others) {
-    if (IsSimulator(other.pid)) {
+    if (IsHarmless(other.pid)) {
       continue;
     }
     for (const std::string& name : other.files) {
@@ -95,6 +102,8 @@ void Print(const Gpu& gpu, const CardRecord& record) {
   std::printf("  time slices take effect %s%s\n", Describe(card.slices).data(),
               card.slices_at_start ? "; those set before a program's start hold" : "");
   std::printf("  channels go off, and come back, %s\n", Describe(card.off).data());
+  std::printf("  an idle channel group of cgpu's own %s\n",
+              card.holds ? "keeps others off for its time slice" : "does not hold the GPU");
   std::printf("  interleave levels: %s; list of context switches: %s\n",
               card.levels ? "taken" : "refused", card.switches ? "there" : "missing");
   for (const auto& [name, value] : record.calibration.figures) {

@@ -13,6 +13,7 @@
 #include "calibration/record.h"
 #include "cli/command_line.h"
 #include "governor/policy.h"
+#include "host/capping.h"
 #include "host/compute.h"
 #include "host/node.h"
 #include "host/saved_settings.h"
@@ -100,8 +101,9 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const GpuSettings& now = all[i];
     const std::string policy(NameOf(now.PolicyNow()));
-    const auto card = ReadCard(CardsOf(node), gpus[i].uuid, node.driver).value_or({});
-    const auto slices = card ? card->calibration.card.slices : governor::Effect::kUnknown;
+    const CardMeans means = MeansOf(node, gpus[i].uuid);
+    const governor::Effect slices = means.card.slices;
+    const bool caps = means.capping != governor::Capping::kNone;
     const unsigned max_inst = now.max_inst.value_or(settings.max_inst);
     const unsigned prio_ratio = now.prio_ratio.value_or(governor::kDefaultPrioRatio);
     list.push_back({{"index", gpus[i].index},
@@ -110,14 +112,16 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
                     {"number", static_cast<int>(now.PolicyNow())},
                     {"max_inst", max_inst},
                     {"prio_ratio", prio_ratio},
-                    {"caps", node.caps},
+                    {"caps", caps},
+                    {"capping", NameOf(means.capping)},
                     {"time_slices", NameOf(slices)}});
     if (!flags.json) {
-      std::printf(
-          "GPU %u: %s (%d), max-inst %u, prio-ratio %u%s%s\n", gpus[i].index, policy.c_str(),
-          static_cast<int>(now.PolicyNow()), max_inst, prio_ratio,
-          node.caps ? "" : "; shares, no caps",
-          card ? ("; time slices take effect " + std::string(Describe(slices))).c_str() : "");
+      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u%s%s\n", gpus[i].index,
+                  policy.c_str(), static_cast<int>(now.PolicyNow()), max_inst, prio_ratio,
+                  caps ? "" : "; shares, no caps",
+                  slices == governor::Effect::kUnknown
+                      ? ""
+                      : ("; time slices take effect " + std::string(Describe(slices))).c_str());
     }
   }
   if (flags.json) {

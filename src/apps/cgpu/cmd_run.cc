@@ -88,11 +88,11 @@ void AddRun(const cli::Command& app, int& status) {
   command.AddText("--units", asked.units, "Memory in units of 1 GiB, in total over the GPUs");
   command.AddText(
       "--compute", asked.compute,
-      "Percent of each GPU's compute time: a share, and under `fixed` a cap on GPUs that cap (none "
-      "but simulated ones yet; see docs/explanation/compute.md)");
+      "Percent of each GPU's compute time: a share, and under `fixed` a cap on GPUs that cap "
+      "(`cgpu policy` says which)");
   command.AddText("--compute-max", asked.compute_max,
-                  "Percent that it may use while others leave time (with --compute; not held on "
-                  "real GPUs yet)");
+                  "Percent that it may use while others leave time (with --compute; on GPUs "
+                  "that cap)");
   command.AddText("--weight", asked.weight, "1 to 100: its share among those that have work");
   command.AddText("--priority", asked.priority, "high: before the others; or normal")
       .Value("high|normal");

@@ -14,6 +14,7 @@
 #include "cli/command_line.h"
 #include "grant/flags.h"
 #include "host/admin.h"
+#include "host/capping.h"
 #include "host/compute.h"
 #include "host/engine_names.h"
 #include "host/node.h"
@@ -77,7 +78,7 @@ Result<> SetCompute(const Registry& registry, const Flags& flags) {
   }
   TellIfNobodyHoldsShares(settings.socket);
   if (const auto node = FindNode(settings.node); node.ok()) {
-    TellIfNoCap(node->caps, now);
+    TellIfNoCap(*node, now);
   }
   return AnswersOrders(registry, change.container);
 }
@@ -152,7 +153,7 @@ void AddSet(const cli::Command& app, int& status) {
   command.AddText("--compute", flags->compute.compute,
                   "Percent of compute time, guaranteed; none: an equal share");
   command.AddText("--compute-max", flags->compute.compute_max,
-                  "Percent it may use at the most (not held on real GPUs yet), or none");
+                  "Percent it may use at the most (on GPUs that cap), or none");
   command.AddText("--weight", flags->compute.weight, "1 to 100, or none");
   command.AddText("--priority", flags->compute.priority, "high or normal").Value("high|normal");
   command.AddOption("--gpu", flags->change.gpu,

@@ -70,14 +70,15 @@ class Top {
   Top(const Registry& registry, const Flags& flags, unsigned max_inst)
       : registry_(registry),
         max_inst_(max_inst),
-        suspendable_(SuspendableGpus(flags.node)),
+        node_(flags.node),
         measuring_(flags.node, Measuring::What::kUse) {}
 
   // Begins to measure the GPUs that have containers, and measures for so long.
   Result<> Measure(std::chrono::duration<double> time) {
     const auto until = std::chrono::steady_clock::now() +
                        std::chrono::duration_cast<std::chrono::nanoseconds>(time);
-    CGPU_ASSIGN_OR_RETURN(plans_, PlanGpus(registry_, max_inst_, suspendable_));
+    means_ = MeansOfNode(node_);
+    CGPU_ASSIGN_OR_RETURN(plans_, PlanGpus(registry_, max_inst_, means_));
     std::set<std::string> uuids;
     std::map<std::string, std::uint64_t> least_ns;
     for (const auto& [uuid, plan] : plans_) {
@@ -110,7 +111,7 @@ class Top {
       if (use.engine) {
         use.engine = Latest(uuid, std::move(*use.engine));
       }
-      gpus.push_back(Of(uuid, suspendable_, plan, containers, use));
+      gpus.push_back(Of(uuid, means_, plan, containers, use));
     }
     std::ranges::sort(gpus, {}, &GpuLines::index);
     return gpus;
@@ -130,13 +131,14 @@ class Top {
     return last;
   }
 
-  static GpuLines Of(const std::string& uuid, const std::set<std::string>& suspendable,
-                     const PlannedGpu& plan, const std::vector<ContainerStatus>& containers,
+  static GpuLines Of(const std::string& uuid, const Means& means, const PlannedGpu& plan,
+                     const std::vector<ContainerStatus>& containers,
                      const Measuring::Use& measured) {
     GpuLines gpu;
     gpu.uuid = uuid;
     gpu.policy = plan.policy;
-    gpu.caps = suspendable.contains(uuid);
+    const auto known = means.find(uuid);
+    gpu.caps = known != means.end() && known->second.capping != governor::Capping::kNone;
     const double span_ns = measured.engine ? static_cast<double>(measured.engine->span_ns) : 0;
     if (measured.engine) {
       gpu.busy = Part(static_cast<double>(measured.engine->busy_ns), span_ns);
@@ -182,7 +184,8 @@ class Top {
 
   const Registry& registry_;
   const unsigned max_inst_;
-  const std::set<std::string> suspendable_;
+  const std::string node_;
+  Means means_;
   Measuring measuring_;
   std::map<std::string, PlannedGpu> plans_;
   std::map<std::string, std::pair<std::chrono::steady_clock::time_point, governor::UseCounter::Use>>

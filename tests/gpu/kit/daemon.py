@@ -31,7 +31,7 @@ class Daemon:
         self._folder = tempfile.TemporaryDirectory()
         settings, self._log = (os.path.join(self._folder.name, name) for name in ("config.yaml", "log"))
         with open(settings, "w", encoding="utf-8") as file:
-            file.write("node: %s\n" % self._report.node if self._report.node else "")
+            file.write("calibrate: false\n%s" % ("node: %s\n" % self._report.node if self._report.node else ""))
         with open(self._log, "w", encoding="utf-8") as log:
             self._process = self._report.start([self._report.tool("cgpud"), "--config", settings],
                                                stdin=subprocess.DEVNULL, stdout=log, stderr=log)

@@ -1,0 +1,175 @@
+#include "cgpud/calibrating.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "base/child.h"
+#include "host/capping.h"
+#include "host/node.h"
+
+namespace cgpu {
+namespace {
+
+// Time for which a GPU has no container before it is asked: programs start one after the other.
+constexpr std::chrono::seconds kIdle{10};
+constexpr std::chrono::seconds kLeastBackoff{60};
+constexpr std::chrono::seconds kMostBackoff{3600};
+
+// Returns the path of the program `cgpu`, which lies beside this one.
+std::string ProgramPath() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / "cgpu").string();
+}
+
+// Returns the last line that it holds.
+std::string LastLine(int file) {
+  std::string text(4096, '\0');
+  const ssize_t n = pread(file, text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  text.erase(std::find_if(text.rbegin(), text.rend(), [](char c) { return c != '\n'; }).base(),
+             text.end());
+  const auto from = text.rfind('\n');
+  return from == std::string::npos ? text : text.substr(from + 1);
+}
+
+// Executes the program in a child that was just made. It gets no file but what it is to write to.
+[[noreturn]] void Execute(const std::vector<std::string>& words, int said) {
+  sigset_t none;
+  sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  (void)dup2(nothing, STDIN_FILENO);
+  (void)dup2(nothing, STDOUT_FILENO);
+  (void)dup2(said, STDERR_FILENO);
+  execv(words.front().c_str(), PointersTo(words).data());
+  _exit(127);
+}
+
+}  // namespace
+
+// Returns the GPUs that have a container.
+std::set<std::string> Calibrating::InUse() const {
+  std::set<std::string> uuids;
+  const auto lock = registry_.Lock();
+  const auto live =
+      lock.ok() ? registry_.List(*lock) : Result<std::vector<Reservation>>(lock.error());
+  if (live.ok()) {
+    for (const Reservation& reservation : *live) {
+      for (const GpuGrant& grant : reservation.gpus) {
+        uuids.insert(grant.gpu.uuid);
+      }
+    }
+  }
+  return uuids;
+}
+
+// Starts to ask a GPU. Returns why it cannot.
+std::optional<std::string> Calibrating::Start(const std::string& uuid) {
+  said_.reset(memfd_create("cgpu-calibrate", MFD_CLOEXEC));
+  std::vector<std::string> words{ProgramPath(), "calibrate", uuid};
+  if (!node_.empty()) {
+    words.insert(words.end(), {"--node", node_});
+  }
+  const pid_t parent = getpid();
+  const auto child = Fork();
+  if (!child.ok()) {
+    return child.error().what;
+  }
+  if (*child == 0) {
+    if (getppid() != parent) {
+      _exit(127);
+    }
+    Execute(words, said_.get());
+  }
+  child_ = *child;
+  asked_ = uuid;
+  return std::nullopt;
+}
+
+std::vector<std::string> Calibrating::Look(Clock::time_point now) {
+  next_.reset();
+  const auto node = allowed_ ? FindNode(node_) : Result<Node>(Error{});
+  if (!node.ok() || node->caps) {  // a simulated node whose GPUs are known
+    return {};
+  }
+  const std::set<std::string> used = InUse();
+  if (child_ != 0) {
+    if (used.contains(asked_)) {
+      (void)kill(child_, SIGKILL);
+    }
+    return {};  // Ended() goes on
+  }
+  std::vector<std::string> log;
+  for (const Gpu& gpu : node->gpus) {
+    const bool known = MeansOf(*node, gpu.uuid).card.slices != governor::Effect::kUnknown;
+    if (known || used.contains(gpu.uuid)) {
+      idle_.erase(gpu.uuid);
+      if (!known && told_.insert(gpu.uuid).second) {
+        log.push_back("GPU " + gpu.uuid +
+                      " waits to be asked how it takes orders, until no container uses it; until "
+                      "then percentages on it are shares, and no caps");
+      }
+      continue;
+    }
+    const auto from = idle_.try_emplace(gpu.uuid, now + kIdle).first->second;
+    if (now < from) {
+      next_ = next_ ? std::min(*next_, from) : from;
+      continue;
+    }
+    if (const auto why = Start(gpu.uuid)) {
+      log.push_back("GPU " + gpu.uuid + " is not asked how it takes orders: " + *why);
+      idle_[gpu.uuid] = now + kMostBackoff;
+      continue;
+    }
+    log.push_back("asks GPU " + gpu.uuid + " how it takes orders; it takes less than a minute");
+    next_.reset();
+    break;
+  }
+  return log;
+}
+
+std::optional<std::vector<std::string>> Calibrating::Ended(pid_t child, int status) {
+  if (child != child_ || child == 0) {
+    return std::nullopt;
+  }
+  child_ = 0;
+  const auto now = Clock::now();
+  std::vector<std::string> log;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    log.push_back("GPU " + asked_ +
+                  " was asked how it takes orders: `cgpu policy` says what it showed");
+    told_.erase(asked_);
+    backoff_.erase(asked_);
+  } else {
+    auto& backoff = backoff_.try_emplace(asked_, kLeastBackoff).first->second;
+    if (told_.insert(asked_).second) {
+      const std::string why = LastLine(said_.get());
+      log.push_back("GPU " + asked_ +
+                    " could not be asked how it takes orders, and will be again: " +
+                    (WIFSIGNALED(status) || why.empty() ? "a container came" : why));
+    }
+    idle_[asked_] = now + backoff;
+    backoff = std::min(2 * backoff, kMostBackoff);
+  }
+  said_.reset();
+  for (std::string& line : Look(now)) {
+    log.push_back(std::move(line));
+  }
+  return log;
+}
+
+void Calibrating::Stop() {
+  if (child_ != 0) {
+    (void)kill(child_, SIGKILL);
+    child_ = 0;
+  }
+}
+
+}  // namespace cgpu

@@ -1,0 +1,223 @@
+"""Caps by an idle group: on GPUs whose channels may not be taken off, cgpud's own channel group takes what
+nobody may have. What containers get is judged by the simulated engines' accounting. Cases by name, see
+tests/lib/cgpu_test.py."""
+import json
+import os
+import signal
+import time
+
+import cgpu_test as t
+import engines
+import isolation
+from compute_cards_test import alone_on
+from compute_test import BURN, MS, Member, _engine, _groups, _times, asked_node, close, gets, of_card, run, shares, waits
+from engines import start_cgpud
+
+
+
+def calibrated(node):
+    """Calibrates GPU 0. The others are of its kind: they get its record."""
+    t.command(t.CGPU, "calibrate", "0", "--node", node.name, "--interruptions", "1")
+    folder = "/run/cgpu-sim/%s/cards" % node.name
+    (name,) = os.listdir(folder)
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        record = json.load(file)
+    t.check(record["holds"] is True, record)
+    for uuid in (gpu["uuid"] for gpu in json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))):
+        with open(os.path.join(folder, uuid + ".json"), "w", encoding="utf-8") as file:
+            json.dump({**record, "uuid": uuid}, file)
+
+
+def of_gpus(node, members, seconds):
+    """Returns what each gets from now on in so many seconds of the GPUs' time, in percent of it, and what all
+    channel groups of each GPU have together, cgpud's too. `members`: a list for each GPU."""
+    def look():
+        looks = []
+        for gpu, here in zip(node.books()["gpus"], members):
+            groups, engine = t.groups(gpu), t.graphics(gpu)
+            looks.append([*(sum(group["gpu_time_ns"] for group in groups if group["pid"] == member.shim)
+                            for member in here), engine["busy_ns"], t.counted_ns(engine)])
+        return looks
+
+    first = now = look()
+    while any(after[-1] - before[-1] < seconds * 1e9 for after, before in zip(now, first)):
+        t.pause()
+        now = look()
+    return [[100.0 * (b - a) / (after[-1] - before[-1]) for a, b in zip(before[:-1], after[:-1])]
+            for before, after in zip(first, now)]
+
+
+def of_gpu(node, members, seconds):
+    """The same of the first GPU, without the sum."""
+    return of_gpus(node, [members], seconds)[0][:-1]
+
+
+def held_all(node, members, wanted, seconds=3, points=1.0):
+    """They come to what is wanted, and then are there for so many seconds."""
+    def come():
+        got = of_gpus(node, members, 2)
+        return all(abs(one - want) < points for here, there in zip(got, wanted) for one, want in zip(here, there))
+
+    t.wait_for(come, lambda: "they do not come to %s: %s" % (wanted, of_gpus(node, members, 1)))
+    for got, there in zip(of_gpus(node, members, seconds), wanted):
+        print("wanted %s, they get %s; all together %.1f %%" % (there, ["%.2f" % one for one in got[:-1]], got[-1]))
+        close(got, there, points)
+        t.check(got[-1] > 96.5, "all together have %.1f %%" % got[-1])
+
+
+def held(node, members, wanted, seconds=3):
+    held_all(node, [members], [wanted], seconds)
+
+
+CAPS = (2, 10, 30, 50)
+
+
+def alone(effect):
+    """Caps of 2, 10, 30 and 50 %, on a GPU each, over 10 s of its time; then beside a full queue."""
+    def case(_, daemon):
+        daemon.stop()
+        with asked_node(*([] if effect == "at-once" else ["--slices-take-effect", effect]), gpus=4) as node:
+            calibrated(node)
+            (policy, *_) = json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))
+            t.check((policy["caps"], policy["capping"]) == (True, "idle-group"), policy)
+            daemon = start_cgpud(node, engines.RUNC)
+            capped = [alone_on(node, "cap%d" % cap, card, "--compute", str(cap)) for card, cap in enumerate(CAPS)]
+            held_all(node, [[member] for member in capped], [[cap] for cap in CAPS], seconds=10)
+            beside = [alone_on(node, "beside%d" % cap, card, "--compute", "40") for card, cap in enumerate(CAPS)]
+            held_all(node, list(map(list, zip(capped, beside))), [[cap, 40] for cap in CAPS], seconds=10)
+            for member in (*capped, *beside):
+                member.process.kill()
+            daemon.stop()
+        daemon.start()
+    return case
+
+
+def neighbours(_, daemon):
+    """A neighbour that falls idle, or comes and goes, gives a container no more than its cap; nor does cgpud
+    that is killed and comes back."""
+    daemon.stop()
+    with asked_node() as node:
+        calibrated(node)
+        daemon = start_cgpud(node, engines.RUNC)
+        a = Member(node, "thirty", "--compute", "30").feed()
+        b = Member(node, "fifty", "--compute", "50", kernel=5000).feed()
+        held(node, [a, b], [30, 50])
+        b.stop()
+        t.wait_for(lambda: of_gpu(node, [b], 0.5)[0] < 0.1, "it does not stop")
+        held(node, [a], [30])
+        end, first, passed = time.monotonic() + 10, _times(node, [a])[0], _engine(node)[1]
+        while time.monotonic() < end:
+            b.feed()
+            gets(node, [b], lambda got: got[0] > 100 * MS)
+            b.stop()
+        got = 100 * (_times(node, [a])[0] - first) / (_engine(node)[1] - passed)
+        print("beside one that comes and goes: %.1f %%" % got)
+        t.check(20 < got < 31, "it gets %.1f %%" % got)
+        daemon.stop(signal.SIGKILL)
+        t.wait_for(lambda: of_gpu(node, [a], 0.5)[0] > 90, "who holds it back?")
+        daemon.start()
+        held(node, [a], [30])
+        a.stop()
+        for member in (a, b):
+            member.end()
+        t.wait_for(lambda: not node.books()["gpus"][0]["groups"], lambda: "the idle group stays: %s" % node.books())
+        daemon.stop()
+    daemon.start()
+
+
+def full(_, daemon):
+    """Where the caps leave nothing, the idle group wants nothing, and takes what one leaves; a maximum under
+    `soft` holds."""
+    daemon.stop()
+    with asked_node() as node:
+        calibrated(node)
+        daemon = start_cgpud(node, engines.RUNC)
+        a = Member(node, "a", "--compute", "50").feed()
+        b = Member(node, "b", "--compute", "50").feed()
+        t.wait_for(lambda: sum(of_gpu(node, [a, b], 1)) > 97, "the idle group has a part of it")
+        close(shares(node, a, b), [50, 50])
+        b.stop()
+        held(node, [a], [50])
+        a.stop()
+        for member in (a, b):
+            member.end()
+        a = Member(node, "low", "--compute", "30", "--compute-max", "60").feed()
+        held(node, [a], [60])
+        b = Member(node, "high", "--compute", "70").feed()
+        t.wait_for(lambda: abs(shares(node, a, b, total_ms=500)[0] - 30) < 3, "not 30 and 70")
+        for member in (a, b):
+            member.stop()
+            member.end()
+        daemon.stop()
+    daemon.start()
+
+
+def waiting(_, daemon):
+    """A program that waits for each of its kernels gets its percentage, too; and a container of high priority
+    waits no longer than beside others."""
+    daemon.stop()
+    with asked_node() as node:
+        calibrated(node)
+        daemon = start_cgpud(node, engines.RUNC)
+        one = Member(node, "waits", "--compute", "30", kernel=1000)
+        log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "loop", "--compute", "20"))
+        t.wait_for(lambda: len(_groups(node)) == 2, "it does not begin")
+        (shim,) = {group["pid"] for group in _groups(node)} - {one.shim}
+        looper = type("Looper", (), {"shim": shim})
+        t.wait_for(lambda: 18 < of_gpu(node, [looper], 1)[0] < 21, lambda: "not 20 %%: %s" % _groups(node))
+        t.check(of_gpu(node, [looper], 3)[0] < 21, "more than 20 %")
+        log.popen.send_signal(signal.SIGTERM)
+        log.end()
+        one.end()
+        capped = Member(node, "thirty", "--compute", "30").feed()
+        urgent = Member(node, "urgent", "--priority", "high", kernel=100)
+        t.wait_for(lambda: urgent.group()["interleave"] == 2 and capped.slice_us() == 514,
+                   lambda: "no priority: %s" % _groups(node))
+        t.wait_for(lambda: of_card(node, capped, total_ms=500) < 31, "no cap beside one of high priority")
+        times = sorted(waits(node, urgent, count=200))
+        print("it waits %.0f us at the 99th percentile" % times[len(times) * 99 // 100])
+        t.check(times[len(times) * 99 // 100] < 1500, "it waits %s us" % times[-5:])
+        capped.stop()
+        for member in (capped, urgent):
+            member.end()
+        daemon.stop()
+    daemon.start()
+
+
+def asked(_, daemon):
+    """cgpud has an idle GPU asked how it takes orders. A container that comes meanwhile ends that; and an
+    administrator can forbid it."""
+    daemon.stop()
+
+    def said(text):
+        return text in daemon.log()[before:]
+
+    with asked_node() as node:
+        before = len(daemon.log())
+        daemon = start_cgpud(node, engines.RUNC, "calibrate: true\n")
+        t.wait_for(lambda: said("asks GPU") and node.books()["gpus"][0]["groups"], "it does not begin")
+        one = Member(node, "comes")
+        t.wait_for(lambda: said("a container came"), lambda: "it is not ended: %s" % daemon.log())
+        t.wait_for(lambda: {group["pid"] for group in node.books()["gpus"][0]["groups"]} == {one.shim},
+                   lambda: "something stays: %s" % node.books())
+        t.check(not os.path.exists("/run/cgpu-sim/%s/cards" % node.name), "it has a record of half a calibration")
+        one.end()
+        daemon.stop()
+        before = len(daemon.log())
+        daemon.start()
+        t.wait_for(lambda: said("was asked how it takes orders"), lambda: "it is not asked: %s" % daemon.log())
+        (policy,) = json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))
+        t.check((policy["capping"], policy["time_slices"]) == ("idle-group", "at-once"), policy)
+        one = Member(node, "thirty", "--compute", "30").feed()
+        held(node, [one], [30])
+        one.stop()
+        one.end()
+        daemon.stop()
+    daemon.start()
+
+
+CASES = {"at-once": alone("at-once"), "restart": alone("restart"), "neighbours": neighbours, "full": full,
+         "waiting": waiting, "asked": asked}
+
+if __name__ == "__main__":
+    isolation.main({name: lambda function=function: run(function) for name, function in CASES.items()})
