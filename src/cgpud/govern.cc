@@ -74,13 +74,13 @@ CardMeans Governing::MeansOfGpu(const std::string& uuid) const {
   return known == means_.end() ? CardMeans() : known->second;
 }
 
-// Returns whether time slices that are set while programs run take effect, at once or by a restart
-// of the GPU's list of groups, as far as the GPU has shown. Those of simulated GPUs do that nobody
+// Returns whether time slices that are set while programs run take effect, at once or by what the
+// shim does then, as far as the GPU has shown. Those of simulated GPUs do that nobody
 // has asked, unless they are to stand for real ones.
 bool Governing::MayCorrect(const std::string& uuid, const CardMeans& means,
                            std::vector<std::string>& log) {
   const governor::Effect slices = means.card.slices;
-  if (slices == governor::Effect::kAtOnce || slices == governor::Effect::kRestart ||
+  if (governor::TakesSlices(slices) ||
       (slices == governor::Effect::kUnknown && means.capping == governor::Capping::kDutyCycle)) {
     staid_.erase(uuid);
     return true;
@@ -142,7 +142,8 @@ std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
     for (const PlannedMember& member : gpu.members) {
       Target& target = wanted[{member.id, uuid}] = {
           member.order, member.order, member.shim_uid,
-          member.order.high || member.order.restart || high_.contains({member.id, uuid})};
+          member.order.high || member.order.trigger == governor::Trigger::kRestart ||
+              high_.contains({member.id, uuid})};
       if (gpu.corrects) {
         target.order.slice_us = gpu.feedback.SliceOf(member.id, target.order.slice_us);
       }
@@ -164,9 +165,9 @@ std::vector<std::string> Governing::Refresh() {
     Gpu& gpu = gpus[uuid];
     static_cast<PlannedGpu&>(gpu) = std::move(plan);
     const CardMeans means = MeansOfGpu(uuid);
-    if (means.card.slices == governor::Effect::kRestart) {
-      for (PlannedMember& member : gpu.members) {
-        member.order.restart = member.order.slice_us != 0;
+    for (PlannedMember& member : gpu.members) {
+      if (member.order.slice_us != 0) {
+        member.order.trigger = governor::TriggerOf(means.card.slices);
       }
     }
     // The feedback holds for these members and this plan.
@@ -215,7 +216,7 @@ Result<UniqueFd> Governing::Ask(const Place& place, const Target& target, bool w
       const std::string what =
           target.order.high
               ? "the high priority of container " + place.first + " is a longer slice alone: "
-          : target.order.restart
+          : target.order.trigger == governor::Trigger::kRestart
               ? "the time slices of container " + place.first + " do not take effect: "
               : "the high priority of container " + place.first + " may stay: ";
       log.push_back(what + started.error().what);

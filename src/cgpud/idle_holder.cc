@@ -21,6 +21,33 @@ Result<IdleHolder> IdleHolder::Make(const Node& node, const Gpu& gpu, governor::
   return holder;
 }
 
+// Makes the time slice take effect that was set.
+Result<> IdleHolder::Pull(const std::string& on) {
+  rmclient::Client& client = session_->client;
+  rmclient::Outcome done;
+  switch (governor::TriggerOf(effect_)) {
+    case governor::Trigger::kNone:
+      return {};
+    case governor::Trigger::kRestart: {
+      rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS restart{};
+      restart.bForceRestart = 1;
+      done = client.Control(group_.channel(), rm::NVA06F_CTRL_CMD_RESTART_RUNLIST, &restart,
+                            sizeof(restart));
+      break;
+    }
+    case governor::Trigger::kSchedule:
+      done = rmclient::ScheduleGroup(client, group_.group());
+      break;
+    case governor::Trigger::kPreempt: {
+      rm::NVA06C_CTRL_PREEMPT_PARAMS preempt{};
+      preempt.bWait = 1;
+      done = client.Control(group_.group(), rm::NVA06C_CTRL_CMD_PREEMPT, &preempt, sizeof(preempt));
+      break;
+    }
+  }
+  return rmclient::Checked(done, "letting a time slice take effect" + on);
+}
+
 Result<> IdleHolder::Set(std::uint32_t slice_us) {
   const std::string on = " on GPU " + session_->gpu.bdf;
   if (const auto fault = group_.Fault(); fault != 0) {
@@ -40,14 +67,7 @@ Result<> IdleHolder::Set(std::uint32_t slice_us) {
                                  sizeof(slice)),
         "setting the time slice of the idle channel group" + on));
     slice_us_ = slice_us;
-    if (effect_ == governor::Effect::kRestart) {
-      rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS restart{};
-      restart.bForceRestart = 1;
-      CGPU_TRY(rmclient::Checked(
-          session_->client.Control(group_.channel(), rm::NVA06F_CTRL_CMD_RESTART_RUNLIST, &restart,
-                                   sizeof(restart)),
-          "restarting the list of channel groups" + on));
-    }
+    CGPU_TRY(Pull(on));
   }
   group_.Hold();
   return {};

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "governor/card.h"
@@ -20,7 +21,7 @@ namespace cgpu {
 class IdleHolder {
  public:
   // Makes the group, with a time slice, and lets it run. `effect`: what makes time slices take
-  // effect on this GPU, kAtOnce or kRestart.
+  // effect on this GPU.
   [[nodiscard]] static Result<IdleHolder> Make(const Node& node, const Gpu& gpu,
                                                governor::Effect effect, std::uint32_t slice_us);
 
@@ -28,6 +29,7 @@ class IdleHolder {
   [[nodiscard]] Result<> Set(std::uint32_t slice_us);
 
  private:
+  [[nodiscard]] Result<> Pull(const std::string& on);
   IdleHolder(std::unique_ptr<rmclient::Session> session, rmclient::IdleGroup group,
              governor::Effect effect)
       : session_(std::move(session)), group_(std::move(group)), effect_(effect) {}

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "governor/order.h"
+
 namespace cgpu::governor {
 
 // Names that which makes an order take effect on channels that run.
@@ -37,6 +39,27 @@ struct Card {
   bool operator==(const Card&) const = default;
 };
 
+// Returns what the shim does after it has set a time slice. kNone, too, where nothing helps.
+[[nodiscard]] constexpr Trigger TriggerOf(Effect slices) {
+  switch (slices) {
+    case Effect::kRestart:
+      return Trigger::kRestart;
+    case Effect::kSchedule:
+      return Trigger::kSchedule;
+    case Effect::kPreempt:
+      return Trigger::kPreempt;
+    case Effect::kUnknown:
+    case Effect::kAtOnce:
+    case Effect::kNone:
+      break;
+  }
+  return Trigger::kNone;
+}
+// Returns whether time slices take effect that are set while programs run, as far as it was seen.
+[[nodiscard]] constexpr bool TakesSlices(Effect slices) {
+  return slices == Effect::kAtOnce || TriggerOf(slices) != Trigger::kNone;
+}
+
 // Means by which a container is held to a part of the GPU's time, whatever others do.
 enum class Capping : std::uint8_t {
   kNone,       // none: a percentage is a share
@@ -64,8 +87,8 @@ enum class Capping : std::uint8_t {
   if (starts_seen && (card.off == Effect::kUnknown || card.off == Effect::kAtOnce)) {
     return Capping::kDutyCycle;
   }
-  const bool slices = card.slices == Effect::kAtOnce || card.slices == Effect::kRestart;
-  return slices && card.holds && card.switches ? Capping::kIdleGroup : Capping::kNone;
+  return TakesSlices(card.slices) && card.holds && card.switches ? Capping::kIdleGroup
+                                                                 : Capping::kNone;
 }
 
 }  // namespace cgpu::governor

@@ -20,6 +20,15 @@ struct Duty {
   bool operator==(const Duty&) const = default;
 };
 
+// Names that which the shim does to channels that run after it has set their time slices, so that
+// these take effect (Effect of card.h).
+enum class Trigger : std::uint8_t {
+  kNone = 0,
+  kRestart = 1,   // RESTART_RUNLIST, once for all groups
+  kSchedule = 2,  // GPFIFO_SCHEDULE of each group once more
+  kPreempt = 3,   // PREEMPT of each group
+};
+
 // The order for one container on one GPU.
 struct Order {
   // Time slice of each round, divided among the channel groups that the container has scheduled. 0:
@@ -34,9 +43,7 @@ struct Order {
   // slice can be divided among.
   bool may_rest = false;
   std::uint32_t turns = 0;
-  // The GPU takes time slices only when its list of groups is restarted (Effect::kRestart of
-  // card.h), so the shim restarts it after each change of them.
-  bool restart = false;
+  Trigger trigger = Trigger::kNone;
 
   bool operator==(const Order&) const = default;
 };

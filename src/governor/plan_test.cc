@@ -242,6 +242,8 @@ TEST(Card, TheMeansOfCapping) {
   card.slices = Effect::kRestart;
   EXPECT_EQ(CappingBy(card, true), Capping::kIdleGroup);
   card.slices = Effect::kPreempt;
+  EXPECT_EQ(CappingBy(card, true), Capping::kIdleGroup);
+  card.slices = Effect::kNone;
   EXPECT_EQ(CappingBy(card, true), Capping::kNone);
   card.slices = Effect::kAtOnce;
   card.holds = false;

@@ -79,15 +79,16 @@ void VisitOrder(LineCodec& io, governor::Order& order) {
   // Bits of an order's marks.
   constexpr std::uint32_t kHigh = 1;
   constexpr std::uint32_t kMayRest = 2;
-  constexpr std::uint32_t kRestart = 4;
-  std::uint32_t marks =
-      (order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0) | (order.restart ? kRestart : 0);
+  constexpr std::uint32_t kTrigger = 4;  // of the lower of its two bits
+  constexpr std::uint32_t kTriggers = 3;
+  std::uint32_t marks = (order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0) |
+                        static_cast<std::uint32_t>(order.trigger) * kTrigger;
   io.Values(order.slice_us, order.duty.period_us, order.duty.on_us, order.duty.phase_us);
-  io.Word(marks, 0, kHigh | kMayRest | kRestart);
+  io.Word(marks, 0, kHigh | kMayRest | kTriggers * kTrigger);
   io.Word(order.turns);
   order.high = (marks & kHigh) != 0;
   order.may_rest = (marks & kMayRest) != 0;
-  order.restart = (marks & kRestart) != 0;
+  order.trigger = static_cast<governor::Trigger>(marks / kTrigger & kTriggers);
   io.Check(IsSound(order));
 }
 

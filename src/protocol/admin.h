@@ -5,9 +5,9 @@
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every GPU of the grant
 //   order UUID SLICE PERIOD ON PHASE MARKS TURNS
 //                    -> "ok" or "error SENTENCE": the standing order for one GPU of the grant,
-//                    microseconds, 1 for high priority plus 2 for may_rest plus 4 for restart, and
-//                    a number (governor/order.h). An order of high priority or with restart may
-//                    carry, as its one SCM_RIGHTS descriptor, the socket of a helper
+//                    microseconds, 1 for high priority plus 2 for may_rest plus 4 times the
+//                    trigger, and a number (governor/order.h). An order of high priority or with
+//                    kRestart may carry, as its one SCM_RIGHTS descriptor, the socket of a helper
 //                    (shim/interleave.h), which replaces the one that the shim has
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."

@@ -166,7 +166,7 @@ TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   AdminRequest order{AdminRequest::Kind::kOrder,
                      "GPU-8a56",
                      0,
-                     {3'000, {20'000, 6'000, 500}, true, true, 4, true}};
+                     {3'000, {20'000, 6'000, 500}, true, true, 4, governor::Trigger::kPreempt}};
   const auto ordered = DecodeRequest(EncodeRequest(order));
   ASSERT_TRUE(ordered.ok()) << ordered.error().what;
   EXPECT_EQ(ordered->kind, AdminRequest::Kind::kOrder);
@@ -174,7 +174,7 @@ TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(ordered->order, order.order);
   for (const char* bad :
        {"order GPU-1 1 2 3 4", "order GPU-1 1 0 0 1 0 0", "order GPU-1 1 20000 0 0 0 0",
-        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 8 0", "order GPU-1 x 0 0 0 0 0",
+        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 16 0", "order GPU-1 x 0 0 0 0 0",
         "order GPU-1 2000000 0 0 0 0 0"}) {
     EXPECT_FALSE(DecodeRequest(std::string(bad) + "\n").ok()) << bad;
   }

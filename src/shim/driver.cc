@@ -306,7 +306,29 @@ Result<> Driver::SetInterleave(std::size_t gpu, ledger::Handle client, ledger::H
   return *set == rm::NV_OK ? Result<>() : Refused("an interleave level", {0, *set});
 }
 
-Result<> Driver::Restart(std::size_t /*gpu*/, const ledger::ChannelInfo& channel) {
+Result<> Driver::Pull(std::size_t gpu, const ledger::ChannelInfo& channel,
+                      governor::Trigger trigger) {
+  if (trigger == governor::Trigger::kRestart) {
+    return Restart(channel);
+  }
+  const MutexLock lock(mutex_);
+  CGPU_TRY(CopyGroup(gpu, channel.group_client, channel.group_handle));
+  rmclient::Outcome done;
+  if (trigger == governor::Trigger::kPreempt) {
+    rm::NVA06C_CTRL_PREEMPT_PARAMS preempt{};
+    preempt.bWait = 1;
+    done = Control(kCopy, rm::NVA06C_CTRL_CMD_PREEMPT, &preempt, sizeof(preempt));
+  } else {
+    rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 schedule{};
+    schedule.bEnable = 1;
+    done = Control(kCopy, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &schedule,
+                   rm::ControlSize(abi_, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
+  }
+  Free(control_.get(), client_, kCopy);
+  return done.ok() ? Result<>() : Refused("that a time slice takes effect", done);
+}
+
+Result<> Driver::Restart(const ledger::ChannelInfo& channel) {
   const UniqueFd file = file_of_ ? file_of_(channel.client) : UniqueFd();
   if (!file.valid()) {
     return Error{Code::kUnavailable, 0, "the client's file is not known", {}};

@@ -74,11 +74,12 @@ class Driver : public GpuControls {
   void Switch(std::size_t gpu, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
   Result<> SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                          bool high) override;
-  Result<> Restart(std::size_t gpu, const ledger::ChannelInfo& channel) override;
-  // Sets how Restart() finds the file of a client of the container's. Once, before any call.
+  Result<> Pull(std::size_t gpu, const ledger::ChannelInfo& channel,
+                governor::Trigger trigger) override;
+  // Sets how a restart finds the file of a client of the container's. Once, before any call.
   using FileOf = std::function<UniqueFd(ledger::Handle client)>;
   void FindFilesBy(FileOf file_of) { file_of_ = std::move(file_of); }
-  // Makes SetInterleave() and Restart() ask this helper from now on; -1: no helper.
+  // Makes SetInterleave() and restarts ask this helper from now on; -1: no helper.
   void UseHelper(UniqueFd socket);
   // Frees those devices: the shim cannot hand them over.
   void FreeDevices();
@@ -112,6 +113,7 @@ class Driver : public GpuControls {
   Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
   [[nodiscard]] Result<> MakeDevice(std::size_t gpu) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] Result<> Restart(const ledger::ChannelInfo& channel);
   [[nodiscard]] Result<> CopyGroup(std::size_t gpu, ledger::Handle client, ledger::Handle group)
       CGPU_REQUIRES(mutex_);
   void FreeDevice(std::size_t gpu) CGPU_REQUIRES(mutex_);

@@ -239,7 +239,7 @@ void VisitOrders(Io& io, S& orders) {
               order.high, state.standard_us, order.may_rest, order.turns, state.throttled_us,
               state.knows_scheduled);
     io.Numbers(state.scheduled);
-    io.Number(order.restart);
+    io.Number(order.trigger);
   });
 }
 

@@ -56,7 +56,9 @@ Handover Full() {
   server.mapping = true;
   server.unproved = true;
   server.record = 43;
-  server.orders = {{{53, {20'000, 54, 55}, true, true, 56, true}, 57, 67, true, {94, 95}}, {}};
+  server.orders = {
+      {{53, {20'000, 54, 55}, true, true, 56, governor::Trigger::kPreempt}, 57, 67, true, {94, 95}},
+      {}};
   server.counters = {{68, 69, 70, 71, 72, 73, 74, 75},
                      {76, 77, 78, 79, 80, 81},
                      {82, 83, 84, 85, 86, 87, 88, 89},
@@ -117,7 +119,7 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   earlier.server.orders[0].throttled_us = 0;
   earlier.server.orders[0].knows_scheduled = false;
   earlier.server.orders[0].scheduled.clear();
-  earlier.server.orders[0].order.restart = false;
+  earlier.server.orders[0].order.trigger = governor::Trigger::kNone;
   earlier.server.client_files.clear();
   earlier.server.counters = {};
   EXPECT_EQ(Encode(*read), Encode(earlier));

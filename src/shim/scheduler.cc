@@ -75,7 +75,8 @@ void Scheduler::SetOrder(std::size_t gpu, const governor::Order& order) {
 bool Scheduler::NeedsHelper() const {
   const MutexLock lock(mutex_);
   return std::ranges::any_of(gpus_, [](const Gpu& gpu) {
-    return !gpu.raised.empty() || (gpu.order.high && gpu.levels) || gpu.order.restart;
+    return !gpu.raised.empty() || (gpu.order.high && gpu.levels) ||
+           gpu.order.trigger == governor::Trigger::kRestart;
   });
 }
 
@@ -90,7 +91,7 @@ void Scheduler::CarryOut(std::size_t gpu) {
   Refresh(gpu, gpus_[gpu]);
   ApplyLevels(gpu, gpus_[gpu]);
   ApplySlices(gpu, gpus_[gpu]);
-  RestartIfNeeded(gpu, gpus_[gpu]);
+  TriggerIfNeeded(gpu, gpus_[gpu]);
   gpus_[gpu].duty.Set(gpus_[gpu].order.duty, NowUs());
   ApplyDuty(gpu, gpus_[gpu]);
   if (gpus_[gpu].order.duty.period_us != 0) {
@@ -110,9 +111,10 @@ void Scheduler::StartClock() {
 // Waits until the container may submit.
 void Scheduler::AwaitSubmission(Gpu& gpu) {
   const std::uint64_t now = NowUs();
-  // A restart is a submission, too: there may be one when channels are scheduled, and one when they
-  // are gone.
-  gpu.paid_us = std::max(gpu.paid_us, now) + (gpu.order.restart ? 3 : 1) * kApartUs;
+  // A trigger is like a submission, too: there may be one when channels are scheduled, and one when
+  // they are gone.
+  const bool triggers = gpu.order.trigger != governor::Trigger::kNone;
+  gpu.paid_us = std::max(gpu.paid_us, now) + (triggers ? 3 : 1) * kApartUs;
   if (gpu.paid_us > now + kAtOnce * kApartUs) {
     const std::chrono::microseconds until(gpu.paid_us - kAtOnce * kApartUs);
     while (!let_through_ &&
@@ -186,7 +188,9 @@ void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled r
   for (const ledger::ChannelInfo& channel : one.channels) {
     if (IsOf(channel, object) && result == Scheduled::kOn) {
       const bool is_new = one.scheduled.insert(channel.id).second;
-      one.unrestarted = one.unrestarted || (is_new && one.order.restart);
+      if (is_new && one.order.trigger == governor::Trigger::kRestart) {
+        one.untriggered.insert(channel.group);
+      }
     } else if (IsOf(channel, object) && result == Scheduled::kOff) {
       one.scheduled.erase(channel.id);
     }
@@ -194,7 +198,7 @@ void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled r
   if (!one.off) {
     TakeOffHeld(gpu, one);
   }
-  RestartIfNeeded(gpu, one);
+  TriggerIfNeeded(gpu, one);
   changed_.NotifyOne();
 }
 
@@ -204,7 +208,7 @@ void Scheduler::AfterFree() {
     Refresh(i, gpus_[i]);
     if (gpus_[i].undivided && gpus_[i].order.slice_us != 0) {
       ApplySlices(i, gpus_[i]);
-      RestartIfNeeded(i, gpus_[i]);
+      TriggerIfNeeded(i, gpus_[i]);
     }
   }
 }
@@ -330,6 +334,7 @@ void Scheduler::Refresh(std::size_t index, Gpu& gpu) {
   std::erase_if(gpu.taken, [&](std::uint64_t id) { return !ids.contains(id); });
   std::erase_if(gpu.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
   std::erase_if(gpu.raised, [&](std::uint64_t group) { return !groups.contains(group); });
+  std::erase_if(gpu.untriggered, [&](std::uint64_t group) { return !groups.contains(group); });
 }
 
 bool Scheduler::IsHeld(const Gpu& gpu, const ledger::ChannelInfo& channel) {
@@ -400,7 +405,7 @@ void Scheduler::TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
     gpu.first = gpu.resting.front();
     gpu.served = false;
     ApplySlices(index, gpu);
-    RestartIfNeeded(index, gpu);
+    TriggerIfNeeded(index, gpu);
   }
 }
 
@@ -409,7 +414,7 @@ void Scheduler::TryAgain(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
     gpu.backoff_us = std::min(2 * gpu.backoff_us, kMostBackoffUs);
     gpu.again_us = now_us + gpu.backoff_us;
     ApplySlices(index, gpu);
-    RestartIfNeeded(index, gpu);
+    TriggerIfNeeded(index, gpu);
   }
 }
 

@@ -61,8 +61,10 @@ class GpuControls {
   // once. kUnsupported: the GPU has no interleave levels.
   virtual Result<> SetInterleave(std::size_t gpu, ledger::Handle client, ledger::Handle group,
                                  bool high) = 0;
-  // Restarts the GPU's list of groups, by way of one of the container's channels that is scheduled.
-  virtual Result<> Restart(std::size_t gpu, const ledger::ChannelInfo& channel) = 0;
+  // Makes time slices take effect that were set: those of the channel's group, or of all where the
+  // GPU's list of groups is restarted. The channel is scheduled. `trigger` is not kNone.
+  virtual Result<> Pull(std::size_t gpu, const ledger::ChannelInfo& channel,
+                        governor::Trigger trigger) = 0;
 };
 
 struct OrderState {
@@ -169,8 +171,8 @@ class Scheduler {
     // Those between BeforeSchedule() and AfterSchedule(), but for other engines.
     std::multiset<std::uint64_t> scheduling;
     bool all_scheduled = false;  // all that there are have been scheduled, at the next look
-    bool unrestarted = false;    // time slices were set that wait for a restart
-    bool levels = true;          // the GPU has interleave levels, as far as was seen
+    std::set<std::uint64_t> untriggered;  // groups with a new time slice that waits for a trigger
+    bool levels = true;                   // the GPU has interleave levels, as far as was seen
     std::set<ChannelName> off_by_owner;
   };
 
@@ -179,7 +181,7 @@ class Scheduler {
   void ApplySlices(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
   void GiveSlice(std::size_t index, Gpu& gpu, const ledger::ChannelInfo& channel,
                  std::uint64_t each, std::set<std::uint64_t>& without) CGPU_REQUIRES(mutex_);
-  void RestartIfNeeded(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
+  void TriggerIfNeeded(std::size_t index, Gpu& gpu) CGPU_REQUIRES(mutex_);
   void ChooseResting(Gpu& gpu, const std::set<std::uint64_t>& groups, std::uint64_t now_us)
       CGPU_REQUIRES(mutex_);
   void TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) CGPU_REQUIRES(mutex_);

@@ -43,7 +43,9 @@ void Scheduler::GiveSlice(std::size_t index, Gpu& gpu, const ledger::ChannelInfo
     return;
   }
   gpu.slices[channel.group] = wanted;
-  gpu.unrestarted = gpu.unrestarted || gpu.order.restart;
+  if (gpu.order.trigger != governor::Trigger::kNone) {
+    gpu.untriggered.insert(channel.group);
+  }
   if (gpu.standard_us == 0) {
     gpu.standard_us = *before;
   }
@@ -106,16 +108,42 @@ void Scheduler::ApplySlices(std::size_t index, Gpu& gpu) {
   }
 }
 
-// Makes the time slices take effect that were set. Does nothing while none of the container's
-// channels is on the GPU's list. If it fails, the next change tries again.
-void Scheduler::RestartIfNeeded(std::size_t index, Gpu& gpu) {
-  if (!gpu.unrestarted || paused_) {
+// Makes the time slices take effect that were set. Does nothing for a group that is not on the
+// GPU's list, whose first schedule does it. No group is scheduled while a channel of it is off by
+// an order (SwitchOff() says why); one that its owner has taken off, or has not scheduled, does not
+// keep the group's time slice as it was. If it fails, the next change tries again.
+void Scheduler::TriggerIfNeeded(std::size_t index, Gpu& gpu) {
+  if (gpu.untriggered.empty() || paused_) {
     return;
   }
-  const auto on = std::ranges::find_if(
-      gpu.channels, [&](const auto& channel) { return gpu.scheduled.contains(channel.id); });
-  if (on != gpu.channels.end()) {
-    gpu.unrestarted = !controls_->Restart(index, *on).ok();
+  const governor::Trigger trigger = gpu.order.trigger;
+  std::map<std::uint64_t, const ledger::ChannelInfo*> running;  // one channel of each group
+  std::set<std::uint64_t> held;
+  for (const ledger::ChannelInfo& channel : gpu.channels) {
+    if (gpu.scheduled.contains(channel.id)) {
+      running.emplace(channel.group, &channel);
+    }
+    if (gpu.taken.contains(channel.id)) {
+      held.insert(channel.group);
+    }
+  }
+  if (trigger == governor::Trigger::kRestart) {
+    if (!running.empty() && controls_->Pull(index, *running.begin()->second, trigger).ok()) {
+      gpu.untriggered.clear();
+    }
+    return;
+  }
+  std::erase_if(gpu.untriggered, [&](std::uint64_t group) {
+    const auto one = running.find(group);
+    return one == running.end() || trigger == governor::Trigger::kNone ||
+           (!held.contains(group) && controls_->Pull(index, *one->second, trigger).ok());
+  });
+  if (trigger == governor::Trigger::kSchedule) {
+    for (const ledger::ChannelInfo& channel : gpu.channels) {
+      if (running.contains(channel.group) && !held.contains(channel.group)) {
+        gpu.scheduled.insert(channel.id);  // the others of its group, too
+      }
+    }
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 governor::Order Restarting(std::uint32_t slice_us) {
   governor::Order order;
   order.slice_us = slice_us;
-  order.restart = true;
+  order.trigger = governor::Trigger::kRestart;
   return order;
 }
 
@@ -78,6 +78,40 @@ TEST(SchedulerRestart, GoesOnInASuccessor) {
   f.desk.Schedule(20);
   next.AfterSchedule(0, 20, Scheduler::Scheduled::kOn);
   EXPECT_GE(f.desk.TakeRestarts(), 1);
+}
+
+TEST(SchedulerTrigger, IsPulledForEachGroupThatRuns) {
+  for (const auto trigger : {governor::Trigger::kSchedule, governor::Trigger::kPreempt}) {
+    Fixture& f = Make();
+    AddScheduled(f, 10, 11);
+    f.desk.Add(20, 21);
+    governor::Order order;
+    order.slice_us = 6'000;
+    order.trigger = trigger;
+    f.scheduler.SetOrder(0, order);
+    EXPECT_EQ(f.desk.TakePulled(), (std::set<std::uint64_t>{10})) << "20 is not scheduled";
+    EXPECT_FALSE(f.scheduler.NeedsHelper());
+    f.scheduler.SetOrder(0, order);
+    EXPECT_TRUE(f.desk.TakePulled().empty()) << "nothing has changed";
+    ASSERT_TRUE(f.scheduler.BeforeSchedule(0, 20));
+    f.desk.Schedule(20);
+    f.scheduler.AfterSchedule(0, 20, Scheduler::Scheduled::kOn);
+    EXPECT_FALSE(f.desk.TakePulled().contains(20)) << "its first schedule has done it";
+  }
+}
+
+// Otherwise a container could keep a long time slice from before it had neighbours.
+TEST(SchedulerTrigger, IsNotKeptFromAGroupByItsOwner) {
+  Fixture& f = Make();
+  AddScheduled(f, 10, 11);
+  AddScheduled(f, 20, 21);
+  f.desk.Add(20, 22);  // is never scheduled
+  f.scheduler.SwitchByOwner(0, {{1, 11}}, false, [](const auto&) { return true; });
+  governor::Order order;
+  order.slice_us = 6'000;
+  order.trigger = governor::Trigger::kSchedule;
+  f.scheduler.SetOrder(0, order);
+  EXPECT_EQ(f.desk.TakePulled(), (std::set<std::uint64_t>{10, 20}));
 }
 
 }  // namespace

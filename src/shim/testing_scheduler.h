@@ -63,9 +63,14 @@ class Desk final : public GpuControls {
     return {};
   }
 
-  Result<> Restart(std::size_t /*GPU*/, const ledger::ChannelInfo& channel) override {
+  Result<> Pull(std::size_t /*GPU*/, const ledger::ChannelInfo& channel,
+                governor::Trigger trigger) override {
     const MutexLock lock(mutex_);
     EXPECT_TRUE(scheduled_.contains(channel.channel)) << channel.channel << " is not scheduled";
+    if (trigger != governor::Trigger::kRestart) {
+      pulled_.insert(channel.group);
+      return {};
+    }
     ++restarts_;
     return refuses_restarts_ ? Result<>(Error{Code::kUnavailable, 0, "no helper", {}}) : Result<>();
   }
@@ -77,6 +82,11 @@ class Desk final : public GpuControls {
   int TakeRestarts() {
     const MutexLock lock(mutex_);
     return std::exchange(restarts_, 0);
+  }
+  // Returns the groups whose time slices were made to take effect since the last time.
+  std::set<std::uint64_t> TakePulled() {
+    const MutexLock lock(mutex_);
+    return std::exchange(pulled_, {});
   }
   void RefuseLevels(std::optional<Code> how) {
     const MutexLock lock(mutex_);
@@ -174,6 +184,7 @@ class Desk final : public GpuControls {
   std::set<ledger::Handle> raised_ CGPU_GUARDED_BY(mutex_);
   std::optional<Code> refusal_ CGPU_GUARDED_BY(mutex_);
   int asked_for_levels_ CGPU_GUARDED_BY(mutex_) = 0;
+  std::set<std::uint64_t> pulled_ CGPU_GUARDED_BY(mutex_);
   int restarts_ CGPU_GUARDED_BY(mutex_) = 0;
   bool refuses_restarts_ CGPU_GUARDED_BY(mutex_) = false;
   int switches_ CGPU_GUARDED_BY(mutex_) = 0;

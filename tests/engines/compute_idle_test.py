@@ -216,7 +216,8 @@ def asked(_, daemon):
     daemon.start()
 
 
-CASES = {"at-once": alone("at-once"), "restart": alone("restart"), "neighbours": neighbours, "full": full,
+CASES = {"at-once": alone("at-once"), "restart": alone("restart"), "schedule": alone("own-schedule"),
+         "preempt": alone("preempt"), "neighbours": neighbours, "full": full,
          "waiting": waiting, "asked": asked}
 
 if __name__ == "__main__":
