@@ -32,6 +32,29 @@ print("count", count, flush=True)
 """
 
 
+# Gives a thread that is not the first a name by /proc, and fills, seals and maps a file of memory.
+NAMES_AND_FILES = r"""
+import fcntl, mmap, os, threading
+def name():
+    path = "/proc/self/task/%d/comm" % threading.get_native_id()
+    with open(path, "w") as file:
+        file.write("of-a-thread")
+    with open(path) as file:
+        print("named", file.read().strip())
+thread = threading.Thread(target=name)
+thread.start()
+thread.join()
+file = os.memfd_create("cuda", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+os.ftruncate(file, 4096)
+view = mmap.mmap(file, 4096)
+view[:4] = b"cuda"
+os.lseek(file, 0, os.SEEK_SET)
+F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
+fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK)
+print("file", len(os.read(file, 8192)) if view[:4] == b"cuda" else "other")
+"""
+
+
 class Status(launch.LaunchTest):
     def test_is_the_commands(self):
         for command, expected in (
@@ -326,6 +349,12 @@ class World(launch.LaunchTest):
         pid, first, count = out.split()
         self.assertEqual((pid, first), ("2", "cgpu-init"))
         self.assertLessEqual(int(count), 5)
+
+    def test_lets_threads_have_names_and_files_without_one(self):
+        # CUDA ends with error 304 where it may not write a thread's name (NVIDIA/OpenShell#1486) or
+        # make such a file (NVIDIA/OpenShell#1696).
+        self.assertEqual(self.run_in([launch.PYTHON, "-c", NAMES_AND_FILES]),
+                         (0, "named of-a-thread\nfile 4096\n", ""))
 
     def test_is_not_seen_outside(self):
         process = self.start_run(["sh", "-c", "echo up; cat"], stdin=subprocess.PIPE)
