@@ -4,9 +4,12 @@
 //
 //   cgpu_spin(steps)   runs for a nanosecond a step
 //   cgpu_fault()       accesses an address at which nothing is
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "rmclient/readings.h"
 #include "sim/cuda/state.h"
@@ -31,6 +34,20 @@ Status MakeContext(State& state, void** handle, int device) {
 
 bool IsGpu(const State& state, int device) {
   return device >= 0 && static_cast<std::size_t>(device) < state.gpus.size();
+}
+
+// The number in ".target sm_NN" of a text; 0 if there is none.
+int TargetOf(const std::string& text) {
+  constexpr std::string_view kTarget = ".target sm_";
+  const std::size_t at = text.find(kTarget);
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + kTarget.size());
+}
+
+// The oldest target that this library translates, as CGPU_SIM_LEAST_TARGET of the environment has
+// it: a test plays a later driver.
+int LeastTarget() {
+  const char* const least = std::getenv("CGPU_SIM_LEAST_TARGET");  // NOLINT(concurrency-mt-unsafe)
+  return least == nullptr ? 0 : std::atoi(least);
 }
 
 // The end of so many launches, and what that gives back.
@@ -190,6 +207,9 @@ CGPU_CUDA_API int cuModuleLoadData(void** module, const void* image) {
     auto made = std::make_unique<Module>(Module{static_cast<const char*>(image)});
     if (made->text.find(".version") == std::string::npos) {
       return cuda::kInvalidImage;
+    }
+    if (cuda::TargetOf(made->text) < cuda::LeastTarget()) {
+      return cuda::kUnsupportedPtxVersion;
     }
     *module = state.modules.Add(std::move(made));
     return cuda::kSuccess;

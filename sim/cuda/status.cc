@@ -19,6 +19,7 @@ constexpr Row kRows[] = {
     {kNoDevice, "CUDA_ERROR_NO_DEVICE", "there is no GPU"},
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "there is no such GPU"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "this is no text of PTX"},
+    {kUnsupportedPtxVersion, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "this target is too old"},
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "there is no such context"},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "there is no such thing"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "there is nothing of this name"},

@@ -15,6 +15,7 @@ enum Status : int {
   kInvalidDevice = 101,
   kInvalidImage = 200,
   kInvalidContext = 201,
+  kUnsupportedPtxVersion = 222,
   kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,

@@ -15,6 +15,8 @@ BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu", "kit",
                        "cuda_program.py")
+LOOPS = os.path.join(os.path.dirname(PROGRAM), "loops.py")
+ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
 KIT = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "run")
 ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=CUDA)
 MS_STEPS = "1000000"  # of a kernel of 1 ms: the simulated libcuda takes a nanosecond for each
@@ -48,6 +50,23 @@ def counted(node, _):
     process = node.exec([BURN, "--cuda", "--json", "--count", "20"], name="burn", env=ENVIRONMENT)
     t.check(_last(process)["launches"] == 20, "not 20 launches")
     t.check(json.loads(process.lines[0])["steps"] > 1, "it did not find out: %s" % process.lines)
+
+
+def targets(node, _):
+    """A driver that translates no text for GPUs as old as the first form's gets the second form, of
+    cgpu-burn and of the kit; one that refuses both is named."""
+    def start(words, least):
+        return node.run(words, name="target", env={**ENVIRONMENT, "CGPU_SIM_LEAST_TARGET": least})
+
+    burn = [BURN, "--cuda", "--json", "--steps", MS_STEPS, "--count", "20"]
+    for least in ("70", "75"):
+        t.check(_last(start(burn, least))["launches"] == 20, "sm_%s and later: cgpu-burn" % least)
+        found = _last(start([sys.executable, PROGRAM, "fault"], least))
+        t.check(found["error"] == ILLEGAL_ADDRESS, "sm_%s and later: %s" % (least, found))
+        loops = start([sys.executable, LOOPS], least)
+        loops.say("queued 0.05 1000")
+        t.check(_last(loops)["per_s"] > 0, "sm_%s and later: the kit's loops" % least)
+    t.check(start(burn, "76").end() == 1, "a load without a kernel")
 
 
 class Burning:
@@ -128,7 +147,8 @@ def kit(node, _):
     node.wait_used(0, "after the kit")
 
 
-CASES = {"counted": counted, "weights": weights, "starts": starts, "memory": memory, "wrong": wrong, "kit": kit}
+CASES = {"counted": counted, "targets": targets, "weights": weights, "starts": starts, "memory": memory,
+         "wrong": wrong, "kit": kit}
 
 if __name__ == "__main__":
     isolation.main({name: lambda function=function: run(function)

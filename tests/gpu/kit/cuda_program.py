@@ -6,9 +6,11 @@ import json
 import sys
 import time
 
+from loops import load
+
 MIB = 1 << 20
 SMALLEST = 2 * MIB
-FAULT = b""".version 6.0
+FAULT = """.version 6.0
 .target sm_70
 .address_size 64
 
@@ -28,7 +30,8 @@ FAULT = b""".version 6.0
 def fault(call, cuda):
     """CUDA's error for the kernel."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    call("cuModuleLoadData", ctypes.byref(module), FAULT)
+    if (error := load(cuda.cuModuleLoadData, module, FAULT)) != 0:
+        raise SystemExit("cuModuleLoadData: CUDA's error %d" % error)
     call("cuModuleGetFunction", ctypes.byref(function), module, b"cgpu_fault")
     call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
     return cuda.cuCtxSynchronize()

@@ -14,7 +14,8 @@ import time
 NOT_TIMED, NON_BLOCKING, THREAD_LOCAL = 2, 1, 1
 BATCH, BATCHES = 64, 3  # launches that are waited for at once, and how many of these are under way
 OF_A_GRAPH, GRAPHS = 50, 3
-# As in tests/load/burn/spin_kernel.h.
+# As in tests/load/burn/spin_kernel.h, which says why there are two targets.
+TARGET, LATER_TARGET = ".version 6.0\n.target sm_70\n", ".version 6.3\n.target sm_75\n"
 SPIN = """.version 6.0
 .target sm_70
 .address_size 64
@@ -40,6 +41,15 @@ next:
 """
 
 
+def load(load_data, module, text):
+    """CUDA's error for a module of this text, in a later form if the driver refuses the first."""
+    error = load_data(ctypes.byref(module), text.encode())
+    if error == 0:
+        return 0
+    later = text.replace(TARGET, LATER_TARGET)
+    return 0 if load_data(ctypes.byref(module), later.encode()) == 0 else error
+
+
 class Cuda:
     """A context, a stream and the kernel."""
 
@@ -51,7 +61,8 @@ class Cuda:
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.call("cuCtxSetCurrent", context)
-        self.call("cuModuleLoadData", ctypes.byref(module), SPIN.encode())
+        if (error := load(self._cuda.cuModuleLoadData, module, SPIN)) != 0:
+            raise SystemExit("cuModuleLoadData: CUDA's error %d" % error)
         self.call("cuModuleGetFunction", ctypes.byref(self._kernel), module, b"cgpu_spin")
         self.call("cuStreamCreate", ctypes.byref(self._stream), NON_BLOCKING)
         self._events = [ctypes.c_void_p() for _ in range(BATCHES)]

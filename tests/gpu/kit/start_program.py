@@ -12,7 +12,7 @@ import json
 import os
 import sys
 
-from loops import SPIN
+from loops import SPIN, load
 
 SET_NAME = 15  # PR_SET_NAME, <linux/prctl.h>
 MIB = 1 << 20
@@ -50,7 +50,7 @@ class Start:
         if not self.cuda("cuCtxCreate_v2", ctypes.byref(context), 0, device):
             return
         self.cuda("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(MIB))
-        if self.cuda("cuModuleLoadData", ctypes.byref(module), SPIN.encode()) and \
+        if self.step("cuModuleLoadData", load, self._cuda.cuModuleLoadData, module, SPIN) and \
                 self.cuda("cuModuleGetFunction", ctypes.byref(kernel), module, b"cgpu_spin"):
             steps = ctypes.c_uint64(STEPS)
             arguments = (ctypes.c_void_p * 1)(ctypes.addressof(steps))

@@ -63,7 +63,7 @@ class SecondContext {
         status = call();
       }
     };
-    next("cuModuleLoadData", [&] { return cuda_.cuModuleLoadData(&module, burn::kSpinKernel); });
+    next("cuModuleLoadData", [&] { return burn::LoadSpinKernel(cuda_, &module); });
     next("cuModuleGetFunction",
          [&] { return cuda_.cuModuleGetFunction(&kernel, module, burn::kSpinKernelName); });
     next("cuLaunchKernel", [&] {

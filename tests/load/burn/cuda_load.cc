@@ -113,7 +113,7 @@ class CudaLoad : public Load {
                    "asking for the multiprocessors"));
       blocks_ = static_cast<unsigned>(std::max(blocks, 1));
     }
-    CGPU_TRY(Try(cuda_.cuModuleLoadData(&module, kSpinKernel), "translating the kernel"));
+    CGPU_TRY(Try(LoadSpinKernel(cuda_, &module), "translating the kernel"));
     return Try(cuda_.cuModuleGetFunction(&kernel_, module, kSpinKernelName), "finding the kernel");
   }
 
