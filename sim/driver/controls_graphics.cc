@@ -1,9 +1,11 @@
 // Controls that tell what a GPU's graphics engine is, and harmless ones that programs issue.
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include "rm/nv_alloc.h"
 #include "rm/nv_controls.h"
+#include "rm/nv_ctrl_board.h"
 #include "sim/driver/control.h"
 #include "sim/driver/more_controls.h"
 #include "sim/model/context_buffers.h"
@@ -176,6 +178,34 @@ NvStatus SetCudaLimit(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// kern_mem_sys_ctrl.c kmemsysFlushGpuCache_IMPL(), as a GPU that is no virtual one: the cache that
+// it empties is of all that use the GPU. What of a GPU's cache this has emptied the node's count of
+// received calls says.
+NvStatus FlushCache(ControlCall& call) {
+  const auto params = call.Get<rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_PARAMS>();
+  const rm::NvU32 flags = params.flags;
+  constexpr rm::NvU32 kPeerMemory = 2;
+  const bool invalidates = rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_INVALIDATE.Get(flags) != 0;
+  const rm::NvU32 aperture = rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE.Get(flags);
+  if (!invalidates && rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_WRITE_BACK.Get(flags) == 0) {
+    return rm::NV_OK;  // a flush of what is on its way, at most
+  }
+  if (aperture > kPeerMemory) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  if (rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FLUSH_MODE.Get(flags) !=
+      rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FLUSH_MODE_FULL_CACHE) {
+    const bool sound = params.addressArraySize != 0 &&
+                       params.addressArraySize <= std::size(params.addressArray) &&
+                       params.memBlockSizeBytes != 0;
+    return sound ? rm::NV_ERR_GENERIC : rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  // The cache of the GPU's own memory cannot be written back without being emptied.
+  return aperture == rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE_VIDEO_MEMORY && !invalidates
+             ? rm::NV_ERR_NOT_SUPPORTED
+             : rm::NV_OK;
+}
+
 constexpr EmbeddedPointer kGrInfoList{offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoList),
                                       offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoListSize),
                                       sizeof(rm::NV2080_CTRL_GR_INFO), kMaxGrInfos};
@@ -193,7 +223,7 @@ constexpr ControlEntry kGraphicsEntries[] = {
     {NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, kSubdevice, AnswerZeros},
     {NV2080_CTRL_CMD_GPU_GET_MAX_SUPPORTED_PAGE_SIZE, kSubdevice, GetMaxPageSize},
     {NV2080_CTRL_CMD_PERF_BOOST, kSubdevice, Accept},
-    {NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE, kSubdevice, Accept},
+    {rm::NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE, kSubdevice, FlushCache},
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, kDebugger, Accept},
     {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, kDebugger, Accept},
     {NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO, kDebugger, AnswerZeros},

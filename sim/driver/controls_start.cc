@@ -185,6 +185,8 @@ constexpr ControlEntry kStartEntries[] = {
     {rm::NV0080_CTRL_CMD_MSENC_GET_CAPS_V2, kDevice, AnswerZeros},
     {rm::NV0080_CTRL_CMD_BSP_GET_CAPS_V2, kDevice, AnswerZeros},
     {rm::NV0080_CTRL_CMD_GPU_GET_VIRTUALIZATION_MODE, kDevice, AnswerZeros},
+    {rm::NV0080_CTRL_CMD_GPU_GET_VGX_CAPS, kDevice, AnswerZeros},    // not for virtual GPUs
+    {rm::NV0080_CTRL_CMD_GPU_GET_BRAND_CAPS, kDevice, AnswerZeros},  // of no brand with a bit
     // NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_ENABLED is 0: a GPU stays started here.
     {rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, kDevice, AnswerZeros},
     {rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2, kSubdevice, NothingOfMostIndices},

@@ -8,6 +8,7 @@
 #include "rm/control_table.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_ctrl_board.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -209,6 +210,33 @@ TEST_F(FirmwareTest, PassesOnFinerPreemptionAlone) {
   Decision decision;
   Call call = Control(kSubdevice, kCommand, mode, decision);
   EXPECT_EQ(Load<Mode>(call.nested[0].bytes).flags, 1U) << "the driver is asked for compute alone";
+}
+
+// The third is tinygrad's.
+TEST_F(FirmwareTest, FlushesNoCacheOfAllTenants) {
+  using Flush = rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_PARAMS;
+  constexpr std::uint32_t kWriteBack = 1U << 2U;
+  constexpr std::uint32_t kInvalidate = 1U << 3U;
+  constexpr std::uint32_t kWhole = 1U << 4U;
+  constexpr std::uint32_t kFbFlush = 1U << 5U;
+  constexpr std::uint32_t kHost = rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE_SYSTEM_MEMORY;
+  const auto ask = [&](std::uint32_t flags, std::uint32_t object = kSubdevice) {
+    Flush flush{};
+    flush.flags = flags;
+    const std::uint32_t status = Ask(object, rm::NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE, flush);
+    EXPECT_FALSE(executed_) << flags;
+    return status;
+  };
+  EXPECT_EQ(ask(0), rm::NV_OK) << "nothing is asked for";
+  EXPECT_EQ(ask(kInvalidate | kWhole), rm::NV_OK);
+  EXPECT_EQ(ask(kWriteBack | kInvalidate | kWhole), rm::NV_OK);
+  for (const std::uint32_t flags :
+       {kWriteBack, kWriteBack | kWhole, kInvalidate, kFbFlush, kInvalidate | kWhole | kFbFlush,
+        kHost | kWriteBack | kInvalidate | kWhole, kHost | kInvalidate | kWhole}) {
+    EXPECT_EQ(ask(flags), rm::NV_ERR_NOT_SUPPORTED) << flags;
+  }
+  EXPECT_EQ(ask(kWriteBack | kInvalidate | kWhole, kDevice), rm::NV_ERR_NOT_SUPPORTED)
+      << "on another object";
 }
 
 TEST_F(FirmwareTest, DisablesTheContainersOwnChannelsAlone) {

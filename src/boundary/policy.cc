@@ -65,7 +65,7 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     // Programs that do not run in a slice, or that go on without it, are known to ask for these.
     {rm::NV04_DISPLAY_COMMON, ClassEffect::kRefuse, kWhyDisplays},
     {rm::GF100_DISP_SW, ClassEffect::kRefuse, kWhyDisplays},
-    {rm::NV20_SUBDEVICE_DIAG, ClassEffect::kRefuse, "diagnosis of the whole card"},
+    {rm::NV20_SUBDEVICE_DIAG, ClassEffect::kRefuse, "nvidia-smi asks: diagnosis of the whole card"},
     {rm::MPS_COMPUTE, ClassEffect::kRefuse,
      "an MPS server does not run in a slice; give each program its slice instead"},
     {rm::GF100_PROFILER, ClassEffect::kRefuse, kWhyProfilers},

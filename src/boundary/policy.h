@@ -62,6 +62,7 @@ enum class ControlEffect {
   kPreemption,       // executed if it makes a context finer to preempt, else answered
   kReadings,         // a list of instructions to the firmware: only those that read
   kEntry,            // the driver may keep an entry for it while the client lives: has a quota
+  kCacheFlush,       // empties a cache that all tenants share: answered as done, or refused
   kRefuse,           // programs are known to ask for it; refused
 };
 

@@ -90,8 +90,12 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, Effect::kPass},
     {rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, Effect::kPass},
     {rm::NV0080_CTRL_CMD_GPU_GET_VIRTUALIZATION_MODE, Effect::kPass},
-    Refuse(rm::NV0080_CTRL_CMD_UNDOCUMENTED_028B, "in no header of the driver"),
+    Refuse(rm::NV0080_CTRL_CMD_UNDOCUMENTED_028B,
+           "asked by nvidia-smi on some drivers; in no table of the open driver, which refuses it"),
+    // Whether the chip is one for virtual GPUs, and its brand: as it is made (device_ctrl.c).
+    {rm::NV0080_CTRL_CMD_GPU_GET_VGX_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GPU_GET_BRAND_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_GR_GET_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_GR_GET_INFO, Effect::kPass},
     Refuse(rm::NV0080_CTRL_CMD_GR_SET_TPC_PARTITION_MODE,
@@ -99,6 +103,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0080_CTRL_CMD_GR_GET_CAPS_V2, Effect::kPass},
     {rm::NV0080_CTRL_CMD_FB_GET_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_FB_GET_CAPS_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_HOST_GET_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_HOST_GET_CAPS_V2, Effect::kPass},
     {rm::NV0080_CTRL_CMD_FIFO_GET_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_FIFO_GET_ENGINE_CONTEXT_PROPERTIES, Effect::kPass},
@@ -172,6 +177,11 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, Effect::kView},
     {rm::NV2080_CTRL_CMD_FB_GET_GPU_CACHE_INFO, Effect::kPass},
     {rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, Effect::kView},
+    // tinygrad empties the L2 cache before it times a kernel in a search (BEAM). The driver would
+    // hold the GPU's lock and take the cache of all tenants, and without the write-back what they
+    // have written (kern_mem_sys_ctrl.c kmemsysFlushGpuCache_IMPL(), kern_mem_sys_gh100.c).
+    {rm::NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE, Effect::kCacheFlush, 0, 0,
+     "empties the L2 cache of all tenants: answered as done, as on NVIDIA's own virtual GPUs"},
     {rm::NV2080_CTRL_CMD_FB_GET_OFFLINED_PAGES, Effect::kPass},
     {rm::NV2080_CTRL_CMD_FB_GET_SEMAPHORE_SURFACE_LAYOUT, Effect::kPass},
     {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_PENDING_CONFIGURATION, Effect::kPass},
@@ -196,7 +206,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Swallow(rm::NV2080_CTRL_CMD_PERF_BOOST, "clocks of the whole card"),
     {rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, Effect::kPass},
     Refuse(rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
-           "utilisation and process numbers of all tenants"),
+           "nvidia-smi dmon and pmon ask: utilisation and process numbers of all tenants"),
     {rm::NV2080_CTRL_CMD_RC_GET_WATCHDOG_INFO, Effect::kPass},
     Swallow(rm::NV2080_CTRL_CMD_RC_RELEASE_WATCHDOG_REQUESTS, "the watchdog of the whole card"),
     Swallow(rm::NV2080_CTRL_CMD_RC_SOFT_DISABLE_WATCHDOG, "the watchdog of the whole card"),
@@ -233,7 +243,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::GSS_LEGACY_8539, kWholeGpu),
     Refuse(rm::GSS_LEGACY_9037, kWholeGpu),
     Refuse(rm::GSS_LEGACY_A0A8, kWholeGpu),
-    Refuse(rm::GSS_LEGACY_A0D1, kWholeGpu),
+    Refuse(rm::GSS_LEGACY_A0D1, "Vulkan asks each second: shows the load of the whole card"),
     {rm::BINAPI_0107, Effect::kOwn},
     {rm::BINAPI_0108, Effect::kOwn},
     {rm::BINAPI_0110, Effect::kOwn},
@@ -243,7 +253,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV_SEMAPHORE_SURFACE_CTRL_CMD_BIND_CHANNEL, Effect::kPass},
     {rm::NV_SEMAPHORE_SURFACE_CTRL_CMD_UNBIND_CHANNEL, Effect::kPass},
     Refuse(rm::NV00DE_CTRL_CMD_REQUEST_DATA_POLL,
-           "has the driver poll figures of the whole card, for all to read"),
+           "NVML asks: has the driver poll figures of the whole card, for all to read"),
     Refuse(rm::NV00F8_CTRL_CMD_ATTACH_MEM, "memory of a fabric is not given to slices"),
     Refuse(rm::NV00FD_CTRL_CMD_GET_INFO, kWhyMulticast),
     Refuse(rm::NV00FD_CTRL_CMD_ATTACH_MEM, kWhyMulticast),
@@ -255,7 +265,10 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, Effect::kMemory, 0},  // hMemory
     {rm::NV503C_CTRL_CMD_UNREGISTER_VIDMEM, Effect::kPass},
     {rm::NV906F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
-    Refuse(rm::NV906F_CTRL_CMD_RESET_CHANNEL, "resets the engine that its parameters name"),
+    Refuse(
+        rm::NV906F_CTRL_CMD_RESET_CHANNEL,
+        "resets the engine that its parameters name, for all tenants; other projects pass it on, "
+        "and no program is on record asking"),
     {rm::NV90E6_CTRL_CMD_MASTER_GET_VIRTUAL_FUNCTION_ERROR_CONT_INTR_MASK, Effect::kPass},
     {rm::NV90E7_CTRL_CMD_BBX_GET_LAST_FLUSH_TIME, Effect::kPass},
     {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, Effect::kPass},
@@ -275,7 +288,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV_CONF_COMPUTE_CTRL_CMD_GPU_GET_NUM_SECURE_CHANNELS, Effect::kPass},
     {rm::NV_CONF_COMPUTE_CTRL_CMD_GPU_GET_KEY_ROTATION_STATE, Effect::kPass},
     // Debuggers, profilers and diagnosis
-    Refuse(rm::NV208F_CTRL_CMD_GPU_VERIFY_INFOROM, "diagnosis of the whole card"),
+    Refuse(rm::NV208F_CTRL_CMD_GPU_VERIFY_INFOROM, "nvidia-smi asks: diagnosis of the whole card"),
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, kDebuggers),
     // Sets the mask of the caller's own session; without it cuCtxCreate fails.
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kOwn},
@@ -288,7 +301,8 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT, kDebuggers),
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT, kDebuggers),
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_ERRBAR_DEBUG, kDebuggers),
-    Refuse(rm::NV9096_CTRL_CMD_SET_ZBC_COLOR_CLEAR, "one table of clear colours for all tenants"),
+    Refuse(rm::NV9096_CTRL_CMD_SET_ZBC_COLOR_CLEAR,
+           "graphics ask: one table of clear colours for all tenants"),
     {rm::NV9096_CTRL_CMD_GET_ZBC_CLEAR_TABLE_SIZE, Effect::kPass},
     {rm::NV9096_CTRL_CMD_GET_ZBC_CLEAR_TABLE_ENTRY, Effect::kPass},
 });
@@ -354,7 +368,7 @@ std::string_view EffectName(ControlEffect effect) {
       "peers",      "client",   "policy",       "export",       "import",    "exports",
       "imports",    "exported", "own",          "ledger",       "sm-errors", "memory",
       "own-memory", "bus-info", "take-encoder", "give-encoder", "channels",  "preemption",
-      "readings",   "entry",    "refuse"};
+      "readings",   "entry",    "cache-flush",  "refuse"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(ControlEffect::kRefuse) + 1);
   return kNames[static_cast<std::size_t>(effect)];
 }

@@ -39,6 +39,24 @@ struct NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS {  // since 550
 };
 static_assert(sizeof(NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS) == 4);
 
+// ---- ctrl2080/ctrl2080fb.h
+inline constexpr BitField NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE{1, 0};
+inline constexpr NvU32 NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE_VIDEO_MEMORY = 0;
+inline constexpr NvU32 NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE_SYSTEM_MEMORY = 1;
+inline constexpr BitField NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_WRITE_BACK{2, 2};
+inline constexpr BitField NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_INVALIDATE{3, 3};
+inline constexpr BitField NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FLUSH_MODE{4, 4};
+inline constexpr NvU32 NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FLUSH_MODE_FULL_CACHE = 1;
+inline constexpr BitField NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FB_FLUSH{5, 5};
+struct NV2080_CTRL_FB_FLUSH_GPU_CACHE_PARAMS {
+  NvU64 addressArray[500];  // physical addresses; with FLUSH_MODE_FULL_CACHE none are read
+  NvU32 addressArraySize;
+  NvU32 addressAlign;
+  NvU64 memBlockSizeBytes;
+  NvU32 flags;
+};
+static_assert(sizeof(NV2080_CTRL_FB_FLUSH_GPU_CACHE_PARAMS) == 4024);
+
 }  // namespace cgpu::rm
 
 #endif  // CGPU_RM_NV_CTRL_BOARD_H_

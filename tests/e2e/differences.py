@@ -327,10 +327,17 @@ def preemption_kept(nodes, call, _one, other):
             other.status == 0 and _as_asked(call, other))
 
 
-EXCUSE = [handed_to_the_firmware, encoder_given, preemption_kept, nothing_mapped, named_first,
-          refused_as_asked, class_not_listed, class_unsupported, control_not_listed, answered_by_us,
-          escape_refused, older_memory, heap_function, over_the_limit, driver_chosen, open_complete,
-          os_events, two_faults_of_dup, event_through_the_card]
+def cache_of_all(nodes, call, _one, other):
+    """The L2 cache is of all tenants: a slice is told that it was emptied, or refused."""
+    return (call.command is not None and
+            nodes.policy.effect("control", call.command) == "cache-flush" and
+            other.status in (0, NOT_SUPPORTED) and _as_asked(call, other))
+
+
+EXCUSE = [handed_to_the_firmware, encoder_given, preemption_kept, cache_of_all, nothing_mapped,
+          named_first, refused_as_asked, class_not_listed, class_unsupported, control_not_listed,
+          answered_by_us, escape_refused, older_memory, heap_function, over_the_limit, driver_chosen,
+          open_complete, os_events, two_faults_of_dup, event_through_the_card]
 
 
 def difference(nodes, call, one, other, counts):

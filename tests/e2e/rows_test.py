@@ -25,7 +25,7 @@ STATUSES = {"NV_OK": 0, "NV_ERR_NOT_SUPPORTED": 0x56, "NV_ERR_INVALID_CLASS": 0x
             "NV_ERR_INVALID_ARGUMENT": 0x1F}
 # Effects of controls that do not reach the driver, and those that do whatever is asked.
 # With zeros no mode of preemption is asked for.
-NEVER_RUN = ("-", "refuse", "swallow", "empty", "ledger", "preemption")
+NEVER_RUN = ("-", "refuse", "swallow", "empty", "ledger", "preemption", "cache-flush")
 ALWAYS_RUN = ("pass", "view")
 BINAPI = 0x2081
 # Escapes that only a GPU's file takes, and one that a slice takes on such a file alone.
@@ -303,7 +303,7 @@ def _check_refusal(policy, kind, number, name, answer):
     outcome = policy.outcome(kind, number)
     if outcome in STATUSES:
         # On the right object, which the table of decisions does not have.
-        swallowed = policy.effect(kind, number) in ("swallow", "empty", "preemption")
+        swallowed = policy.effect(kind, number) in ("swallow", "empty", "preemption", "cache-flush")
         t.check(answer.errno == 0 and
                 answer.status in [STATUSES[outcome]] + [0] * swallowed,
                 "%s: %s, not %s" % (name, answer, outcome))

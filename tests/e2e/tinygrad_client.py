@@ -1,6 +1,6 @@
-"""tinygrad's NV back end as a client of the driver: opens a GPU, copies data there and back,
-allocates until it is refused, frees, and allocates as much again. Says a line at each step and waits
-for one on stdin.
+"""tinygrad's NV back end as a client of the driver: opens a GPU, copies data there and back, has the
+L2 cache emptied, allocates until it is refused, frees, and allocates as much again. Says a line at
+each step and waits for one on stdin.
 
 Everything that reaches the driver and the GPU is tinygrad's own and unchanged."""
 import argparse
@@ -63,6 +63,8 @@ def main():
     step("opened %s" % device.arch)
     options = BufferSpec(nolru=True)  # a free is one at once
     step("copied %d" % copy(device.allocator, options))
+    device.invalidate_caches()  # as tinygrad does before each timed kernel of a search (BEAM)
+    step("emptied")
     for _ in range(2):
         buffers = fill(device.allocator, options)
         step("allocated %d" % sum(size for _, size in buffers))

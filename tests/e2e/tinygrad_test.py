@@ -46,10 +46,19 @@ def _copies(node, client):
     print("copied %d bytes in %.1f ms of the card's time" % (2 * total, group["gpu_time_ns"] / 1e6))
 
 
-def _fills_and_frees(node, client, limit):
+def _empties(node, client, reaches):
+    """The client has the cache emptied that all who use the GPU share: whether the driver is asked."""
+    client.say("")
+    client.expect("^emptied$")
+    asked = node.books()["received"].get("NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE", 0)
+    t.check(asked == reaches, "the driver was asked %d times" % asked)
+
+
+def _fills_and_frees(node, client, limit, with_cgpu):
     """Twice, as the client does."""
     before = _opened(node, client)
     _copies(node, client)
+    _empties(node, client, 0 if with_cgpu else 1)
     for turn in ("first", "second"):
         with t.Peak(node) as peak:
             client.say("")
@@ -74,7 +83,7 @@ def plain():
     argv = client_argv()
     with t.Node(GPUS, DRIVER) as node:
         whole = node.info()["gpus"][0]["memory_bytes"]
-        for _ in _fills_and_frees(node, node.exec(argv, "tinygrad"), whole):
+        for _ in _fills_and_frees(node, node.exec(argv, "tinygrad"), whole, False):
             pass
 
 
@@ -94,7 +103,7 @@ def slice_of_a_card():
         neighbour.expect("^before$")
         node.wait_used(0, "before the client")
         client = node.run(argv, mem="%dMiB" % LIMIT_MIB, name="tinygrad")
-        for used in _fills_and_frees(node, client, LIMIT_MIB * t.MIB):
+        for used in _fills_and_frees(node, client, LIMIT_MIB * t.MIB, True):
             if neighbour.popen.poll() is None:
                 neighbour.say("")
                 neighbour.expect("^meanwhile$")

@@ -16,6 +16,7 @@
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_ctrl_board.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
@@ -136,6 +137,29 @@ Decision DecideReadings(Container& container, Call& call, Decision decision,
   return decision;
 }
 
+// Answers as a virtual GPU's driver does, which has no way to the cache (kern_mem_sys_gm200.c
+// kmemsysCacheOp_GM200(), IS_VIRTUAL). No program can see that nothing was evicted, but for the
+// time of what it reads next. A write-back of host memory is one that a program may count on:
+// refused.
+Decision DecideCacheFlush(Container& container, Call& call, Decision /*decision*/,
+                          const ControlRule& /*rule*/) {
+  const auto flags = Load<rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_PARAMS>(call.nested[0].bytes).flags;
+  const bool invalidates = rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_INVALIDATE.Get(flags) != 0;
+  const bool flushes = rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FB_FLUSH.Get(flags) != 0;
+  const bool evicts = invalidates &&
+                      rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE.Get(flags) ==
+                          rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_APERTURE_VIDEO_MEMORY &&
+                      rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FLUSH_MODE.Get(flags) ==
+                          rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_FLUSH_MODE_FULL_CACHE;
+  const bool nothing = !invalidates && !flushes &&
+                       rm::NV2080_CTRL_FB_FLUSH_GPU_CACHE_FLAGS_WRITE_BACK.Get(flags) == 0;
+  if (nothing || (evicts && !flushes)) {
+    return Succeed(call);
+  }
+  return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                          ControlName(call.command) + " other than an eviction of video memory");
+}
+
 using Effect = ControlEffect;
 
 constexpr auto kControlHandlers = std::to_array<ControlHandler>({
@@ -184,6 +208,7 @@ constexpr auto kControlHandlers = std::to_array<ControlHandler>({
     {.effect = Effect::kPreemption, .decide = DecidePreemption, .settle = SettlePreemption},
     {.effect = Effect::kReadings, .decide = DecideReadings},
     {.effect = Effect::kEntry, .decide = DecideEntry},
+    {.effect = Effect::kCacheFlush, .decide = DecideCacheFlush},
     {.effect = Effect::kRefuse, .decide = DecideRefused},
 });
 
