@@ -61,6 +61,12 @@ class Boundary {
   // Drops what was kept for clients that are no longer in the ledger.
   void DropGoneClients();
 
+  // Lets a control of the GPUs' firmware pass in this size, which the policy does not list, on an
+  // object of the class in its number. Those that the policy refuses by name stay refused.
+  void AllowFirmware(std::uint32_t command, std::uint32_t bytes) {
+    container_.firmware.emplace(command, bytes);
+  }
+
   // Sets the sizes that are known once the GPU is first opened. Until then it has no BAR1.
   void SetSizes(ledger::Gpu gpu, const GpuSizes& sizes);
   // Applies the quotas; call it after each change of a limit (quotas.h).

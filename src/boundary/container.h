@@ -86,6 +86,9 @@ struct Container {
   std::multiset<ledger::Gpu> registering;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedTracker managed;
   std::map<std::uint32_t, DmaTracker> dma;  // by client
+  // Controls of the GPUs' firmware, with their bytes, that root allows beside the list. Not handed
+  // over: the shim's configuration has them.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> firmware;
   std::vector<Encoders> encoders;
   std::map<ledger::Handle, Entries> entries;
   // The client's serial number, by client and the number that the tenant chose.

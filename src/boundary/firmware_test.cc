@@ -84,7 +84,7 @@ TEST_F(FirmwareTest, RefusesOtherNumbersWithNumberAndSize) {
   const auto& refused = boundary_->refused();
   EXPECT_TRUE(
       refused.contains("control-0x2080a0ff (24 bytes): a control of the GPU's firmware that "
-                       "is not listed; please report it with this line"));
+                       "is not listed; please report it with this line, and see cgpu doctor"));
   EXPECT_EQ(Ask<8>(kSubdevice, 0x2080c001), rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   EXPECT_EQ(Ask<8>(kDevice, 0x0080c001), rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   EXPECT_EQ(Ask<8>(kDevice, 0x00808159), rm::NV_ERR_NOT_SUPPORTED);
@@ -106,6 +106,60 @@ TEST_F(FirmwareTest, RefusesOtherSizes) {
   EXPECT_EQ(Ask<rm::kMaxFirmwareBytes>(kSubdevice, rm::GSS_LEGACY_A612), rm::NV_OK);
   EXPECT_EQ(Ask<rm::kMaxFirmwareBytes + 1>(kSubdevice, rm::GSS_LEGACY_A612),
             rm::NV_ERR_INVALID_ARGUMENT);
+}
+
+TEST_F(FirmwareTest, NamesASizeThatIsNotOnRecord) {
+  EXPECT_EQ(Ask<1064>(kSubdevice, rm::GSS_LEGACY_A026), rm::NV_ERR_INVALID_ARGUMENT);
+  EXPECT_FALSE(last_.nested.at(0).copy_out) << "the tenant's memory stays as it is";
+  EXPECT_TRUE(boundary_->refused().contains(
+      "control-0x2080a026 (1064 bytes): a control of the GPU's firmware in a size that is not on "
+      "record; please report it with this line, and see cgpu doctor"));
+}
+
+TEST_F(FirmwareTest, LetsPassWhatRootAllowsInThatSizeAlone) {
+  hands_over_ = false;  // a shim's configuration has these, and not the boundary's state
+  boundary_->AllowFirmware(0x2080a0ff, 24);
+  boundary_->AllowFirmware(rm::GSS_LEGACY_8513, 8);
+  boundary_->AllowFirmware(rm::GSS_LEGACY_A026, 1064);
+  boundary_->AllowFirmware(0x20810109, 4);
+  EXPECT_EQ(Ask<24>(kSubdevice, 0x2080a0ff), rm::NV_OK);
+  EXPECT_TRUE(executed_);
+  EXPECT_TRUE(last_.nested.at(0).copy_out);
+  EXPECT_EQ(last_.pointers.at(0).target, 0) << "the driver gets the shim's copy";
+  EXPECT_EQ(Ask<8>(kSubdevice, rm::GSS_LEGACY_8513), rm::NV_OK);
+  EXPECT_TRUE(executed_);
+  EXPECT_EQ(Ask<1064>(kSubdevice, rm::GSS_LEGACY_A026), rm::NV_OK);
+  EXPECT_TRUE(executed_);
+  EXPECT_EQ(Ask<532>(kSubdevice, rm::GSS_LEGACY_A026), rm::NV_OK) << "as ever";
+  EXPECT_EQ(Ask<4>(kBinary, 0x20810109), rm::NV_OK);
+  EXPECT_TRUE(executed_);
+
+  EXPECT_EQ(Ask<23>(kSubdevice, 0x2080a0ff), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_FALSE(executed_);
+  EXPECT_EQ(Ask<9>(kSubdevice, rm::GSS_LEGACY_8513), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_EQ(Ask<1065>(kSubdevice, rm::GSS_LEGACY_A026), rm::NV_ERR_INVALID_ARGUMENT);
+  for (const std::uint32_t object : {kDevice, kBinary, kClient}) {
+    EXPECT_EQ(Ask<24>(object, 0x2080a0ff), rm::NV_ERR_NOT_SUPPORTED) << object;
+    EXPECT_FALSE(executed_);
+  }
+  EXPECT_EQ(Ask<4>(kSubdevice, 0x20810109), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_EQ(Ask<24>(0x99, 0x2080a0ff), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_FALSE(executed_);
+}
+
+TEST_F(FirmwareTest580, RefusesByNameWhateverRootAllows) {
+  hands_over_ = false;
+  constexpr std::uint32_t kEncoder = rm::GSS_LEGACY_8163_TAKE_ENCODER;
+  for (const std::uint32_t command :
+       {std::uint32_t{rm::GSS_LEGACY_8539}, 0x2080c001U, 0x00808159U, kEncoder,
+        std::uint32_t{rm::NV2080_CTRL_CMD_GPU_EXEC_REG_OPS}}) {
+    boundary_->AllowFirmware(command, 12);
+    EXPECT_NE(Ask<12>(kSubdevice, command), rm::NV_OK) << std::hex << command;
+    EXPECT_FALSE(executed_) << std::hex << command;
+  }
+  boundary_->AllowFirmware(0x2080a0ff, rm::kMaxFirmwareBytes + 1);
+  EXPECT_NE(Ask<rm::kMaxFirmwareBytes + 1>(kSubdevice, 0x2080a0ff), rm::NV_OK);
+  EXPECT_FALSE(executed_);
 }
 
 TEST_F(FirmwareTest, RefusesParametersInAnotherEncoding) {

@@ -38,8 +38,6 @@ constexpr std::string_view kShares = "cgpu gives the shares";
 constexpr std::string_view kDebuggers =
     "debuggers (cuda-gdb, GPU core dumps) stop and read contexts; not in a slice";
 constexpr std::string_view kWholeGpu = "shows the load of the whole card";
-constexpr std::string_view kNotListed =
-    "a control of the GPU's firmware that is not listed; please report it with this line";
 
 constexpr auto kControls = std::to_array<ControlRule>({
     // Client (NV0000)
@@ -331,7 +329,7 @@ std::string_view WhyControl(std::uint32_t command) {
     case rm::ControlRoute::kFirmwarePrivileged:
       return "for administrators of the machine";
     case rm::ControlRoute::kFirmware:
-      return kNotListed;
+      return kWhyFirmware;
     default:
       break;
   }
@@ -346,7 +344,7 @@ std::string_view WhyControl(std::uint32_t command) {
     case 0x00fd:  // NV_MEMORY_MULTICAST_FABRIC
       return kWhyMulticast;
     case rm::NV2081_BINAPI:
-      return kNotListed;
+      return kWhyFirmware;
     case rm::GT200_DEBUGGER:
       return kDebuggers;
     case 0x90cc:  // GF100_PROFILER

@@ -26,6 +26,12 @@ inline constexpr std::string_view kWhyDisplays = "slices have no displays";
 inline constexpr std::string_view kWhyNotNeeded = "no program is known to need it in a slice";
 inline constexpr std::string_view kWhyNotKnown =
     "not known to cgpu; please report it with this line";
+inline constexpr std::string_view kWhyFirmware =
+    "a control of the GPU's firmware that is not listed; please report it with this line, and see "
+    "cgpu doctor";
+inline constexpr std::string_view kWhyFirmwareSize =
+    "a control of the GPU's firmware in a size that is not on record; please report it with this "
+    "line, and see cgpu doctor";
 
 // Returns the reason of a command that is refused whatever its parameters. `why`: the sentence.
 [[nodiscard]] constexpr Reason ReasonOf(std::string_view why) {

@@ -240,6 +240,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.pid_namespace = request.pid_namespace;
   config.killable = killable;
+  config.firmware = surroundings.firmware;
   config.prove = command == nullptr;  // a user's `cgpu run` makes its filter itself
   ShimDescriptors files;
   files.admin = std::move(reserved.admin);

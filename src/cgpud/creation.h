@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "cgpud/peer.h"
 #include "host/reservation.h"
+#include "protocol/config.h"
 #include "protocol/creation.h"
 
 namespace cgpu {
@@ -18,7 +19,8 @@ struct Surroundings {
   std::string node;       // see FindNode()
   bool isolated = true;   // containers are held to their slices
   bool killable = false;  // the OCI runtime can have killable waits, see runtime/features.h
-  unsigned max_inst = kDefaultMaxInst;  // see SliceRequest
+  unsigned max_inst = kDefaultMaxInst;    // see SliceRequest
+  std::vector<FirmwareControl> firmware;  // see ShimConfig
   // Containers of pods have what the scheduler has decided (host/pod_grants.h), whatever their
   // environment says.
   bool kubernetes = false;

@@ -159,6 +159,7 @@ class Daemon {
     surroundings_.node = settings.node;
     surroundings_.isolated = !settings.share;
     surroundings_.max_inst = settings.max_inst;
+    surroundings_.firmware = settings.firmware;
     surroundings_.kubernetes = settings.kubernetes;
     if (settings.audit) {
       const std::chrono::seconds interval(*settings.audit);

@@ -4,8 +4,10 @@
 #include "doctor/driver.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "doctor/installation.h"
@@ -403,6 +405,37 @@ Finding Caps(const Facts& facts) {
   }
   return without.empty() ? Right("the policies fixed and fair, and maxima, are caps")
                          : Wrong("a percentage is a share, and no cap, on " + Joined(without));
+}
+
+// The recordings: src/boundary/testdata/asked.tsv (TITAN RTX, RTX 3060 and 3090, H200, and numbers
+// of Blackwell).
+Finding FirmwareFamily(const Facts& facts) {
+  constexpr std::array<std::string_view, 4> kRecorded = {"Turing", "Ampere", "Hopper", "Blackwell"};
+  if (!HasGpus(facts)) {
+    return Skipped(kNoGpus);
+  }
+  const auto output = RunCgpu(facts, {"smi", "-q"});
+  if (!output.ok() || output->status != 0) {
+    return Skipped("see driver-answers");
+  }
+  std::vector<std::string> families;
+  std::vector<std::string> unknown;
+  for (const std::string& line : LinesOf(output->text)) {
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string::npos || Trimmed(line.substr(0, colon)) != "Product Architecture") {
+      continue;
+    }
+    const std::string family = Trimmed(line.substr(colon + 1));
+    families.push_back(family);
+    if (std::ranges::find(kRecorded, family) == kRecorded.end() && !Has(unknown, family)) {
+      unknown.push_back(family);
+    }
+  }
+  if (families.empty()) {
+    return Skipped("`cgpu smi -q` names no architecture");
+  }
+  return unknown.empty() ? Right("there are recordings of GPUs of the family of each GPU")
+                         : Wrong("there is no recording of a GPU of the family " + Joined(unknown));
 }
 
 Finding OtherProcesses(const Facts& facts) {

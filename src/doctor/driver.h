@@ -40,6 +40,7 @@ namespace cgpu::doctor {
 [[nodiscard]] Finding Mps(const Facts& facts);
 [[nodiscard]] Finding Persistence(const Facts& facts);
 [[nodiscard]] Finding Caps(const Facts& facts);
+[[nodiscard]] Finding FirmwareFamily(const Facts& facts);
 [[nodiscard]] Finding OtherProcesses(const Facts& facts);
 [[nodiscard]] Finding SimulatedNodes(const Facts& facts);
 [[nodiscard]] Finding SimulatedBeside(const Facts& facts);

@@ -101,6 +101,11 @@ std::vector<Fault> DriverFaults() {
       Removed("persistence", "does not run", "/proc/700"),
       Said("caps", "GPU 1, GPU 2", "/usr/bin/cgpu policy --json",
            R"([{"index": 0, "caps": true}, {"index": 1, "caps": false}, {"index": 2}])"),
+      Said("firmware-family", "family Ada Lovelace, Volta", "/usr/bin/cgpu smi -q",
+           "    Product Architecture                  : Ada Lovelace\n"
+           "    Product Architecture                  : Hopper\n"
+           "    Product Architecture                  : Volta\n"
+           "    Product Architecture                  : Volta\n"),
       Said("other-processes", "python (77)", "/usr/bin/cgpu ps --unmanaged --json",
            "cgpu: a notice\n[{\"pid\": 77, \"command\": \"python\"}]\n"),
       {"sim-nodes", "default", [](FakeHost& host) { AddSimulatedNode(host, ECONNREFUSED); }},

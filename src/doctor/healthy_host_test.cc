@@ -46,6 +46,9 @@ void AddDriver(FakeHost& host) {
   host.Says("modinfo -F version nvidia", std::string(kDriver) + "\n");
   host.Says("/usr/bin/cgpu smi -L", "GPU 0: X (UUID: GPU-0)\nGPU 1: X (UUID: GPU-1)\n");
   host.Says("/usr/bin/cgpu ps --unmanaged --json", "[]\n");
+  host.Says("/usr/bin/cgpu smi -q",
+            "GPU 00000000:01:00.0\n    Product Name                          : X\n"
+            "    Product Architecture                  : Hopper\n");
   host.Says("/usr/bin/cgpu policy --json", R"([{"index": 0, "caps": true}])");
 }
 
@@ -105,6 +108,9 @@ void AddCgpu(FakeHost& host) {
   host.Says("/usr/bin/cgpud --version", "1.2.3\n");
   host.Says("/usr/bin/cgpu-exporter --version", "1.2.3\n");
   host.Says("/usr/bin/cgpu ps --json", R"([{"id": "3f2a00bc11de", "state": "running"}])");
+  host.Says("/usr/bin/cgpu ps -v",
+            "train (3f2a00bc11de): user anna, process 7\nRefused driver calls:\n"
+            "       2  control-0x20809abc (7 bytes): not known to cgpu\n");
   host.Says("systemctl is-enabled cgpud.service", "enabled\n");
   host.Says("systemctl is-failed cgpud.service", "active\n", 1);
   host.Says("systemctl is-failed cgpu-exporter.service", "inactive\n", 1);

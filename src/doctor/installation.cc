@@ -250,6 +250,48 @@ Finding ShimsAnswer(const Facts& facts) {
                         : Wrong("the shims of these give no answer: " + Joined(silent));
 }
 
+// Lines of `cgpu ps -v` are "COUNT control-NUMBER (SIZE bytes): SENTENCE", with a sentence of
+// boundary/reasons.h.
+Finding FirmwareRefused(const Facts& facts) {
+  constexpr std::string_view kName = "control-0x";
+  constexpr std::string_view kSentence = " bytes): a control of the GPU's firmware ";
+  const auto output = facts.Run({facts.Program(), "ps", "-v"});
+  if (!output.ok() || output->status != 0) {
+    return Skipped("cgpu ps does not tell what was refused");
+  }
+  std::vector<std::string> refused;
+  for (const std::string& line : LinesOf(output->text)) {
+    const std::size_t name = line.find(kName);
+    const std::size_t sentence = line.find(kSentence);
+    const std::size_t size = line.find(" (");
+    if (name == std::string::npos || sentence == std::string::npos || size < name ||
+        sentence < size + 2) {
+      continue;
+    }
+    const std::size_t number = name + kName.size() - 2;  // from "0x" on
+    const std::string control =
+        line.substr(number, size - number) + "/" + line.substr(size + 2, sentence - size - 2);
+    if (!Has(refused, control)) {
+      refused.push_back(control);
+    }
+  }
+  return refused.empty()
+             ? Right("no control of a GPU's firmware was refused that cgpu may not know")
+             : Wrong("refused, as number/bytes: " + Joined(refused));
+}
+
+Finding FirmwareAllowed(const Facts& facts) {
+  const auto settings = SettingsOf(facts);
+  if (!settings.ok()) {
+    return Unread();
+  }
+  return settings->firmware.empty()
+             ? Right("slices send a GPU's firmware what cgpu lists, and nothing else")
+             : Wrong("slices may send a GPU's firmware " +
+                     std::to_string(settings->firmware.size()) +
+                     " controls that cgpu does not list (`firmware` in the settings)");
+}
+
 Finding ShimUsers(const Facts& facts) {
   std::vector<std::string> users;
   for (const std::string& line : LinesOf(TextOf(facts, "/etc/passwd"))) {

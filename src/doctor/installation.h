@@ -27,6 +27,8 @@ namespace cgpu::doctor {
 [[nodiscard]] Finding GroupThere(const Facts& facts);
 [[nodiscard]] Finding ShimsCurrent(const Facts& facts);
 [[nodiscard]] Finding ShimsAnswer(const Facts& facts);
+[[nodiscard]] Finding FirmwareRefused(const Facts& facts);
+[[nodiscard]] Finding FirmwareAllowed(const Facts& facts);
 [[nodiscard]] Finding ShimUsers(const Facts& facts);
 [[nodiscard]] Finding RegistryMode(const Facts& facts);
 [[nodiscard]] Finding RegistryDead(const Facts& facts);

@@ -77,6 +77,14 @@ std::vector<Fault> InstallationFaults() {
        [](FakeHost& host) { host.links["/proc/801/exe"] = "/usr/bin/cgpu-shim (deleted)"; }},
       Said("shims-answer", "3f2a00bc11de", "/usr/bin/cgpu ps --json",
            R"([{"id": "3f2a00bc11de", "state": "unresponsive"}])"),
+      Said(
+          "firmware-refused", "0x2080a0ff/24, 0x2080a026/1064", "/usr/bin/cgpu ps -v",
+          "Refused driver calls:\n"
+          "       3  control-0x2080a0ff (24 bytes): a control of the GPU's firmware that is not x\n"
+          "       1  control-0x2080a026 (1064 bytes): a control of the GPU's firmware in a size x\n"
+          "       1  control-0x2080a0ff (24 bytes): a control of the GPU's firmware that is not x\n"
+          "       9  NV_ESC_NUMA_INFO: a control of the GPU's firmware bytes)\n"),
+      Set("firmware-allowed", "2 controls", "firmware: 0x2080a0ff/24 0x20810109/4"),
       Changed("shim-users", "belong to mia", "/etc/passwd", "mia:x:2000000007:100::/:/bin/sh\n"),
       Changed("shim-users", "anna (/etc/subuid)", "/etc/subuid", "anna:1999999000:65536\n"),
       {"registry-mode", "others than root",

@@ -48,8 +48,10 @@ void Fields(LineCodec& io, ShimConfig& config) {
   io.One("pidns", config.pid_namespace);
   io.One("driver", config.driver);
   io.One("killable", config.killable);
-  // Earlier versions do not know the word.
+  // Earlier versions do not know these two words.
   io.Line("prove", config.prove, [&] { io.Word(config.prove); });
+  io.Each("firmware", config.firmware, kMostFirmwareControls,
+          [&](FirmwareControl& one) { io.Values(one.command, one.bytes); });
   io.Each("file", config.files, kMaxFiles, [&](NodeFile& file) { VisitFile(io, file); });
   io.Each("watch", config.watches, kMaxFiles);
   io.Each("card", config.gpus, kMaxFiles, [&](GpuGrant& granted) { VisitGpu(io, granted); });

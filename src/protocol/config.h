@@ -27,6 +27,7 @@
 #ifndef CGPU_PROTOCOL_CONFIG_H_
 #define CGPU_PROTOCOL_CONFIG_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -66,6 +67,16 @@ struct NodeFile {
   [[nodiscard]] bool Is(std::uint64_t dev, std::uint64_t ino, std::uint64_t rdev) const;
 };
 
+// A control of the GPU's firmware in one size, which root lets slices send beside those that cgpu
+// lists (`firmware` in runtime/settings.h).
+struct FirmwareControl {
+  unsigned command = 0;
+  unsigned bytes = 0;  // of its parameters
+
+  friend bool operator==(const FirmwareControl&, const FirmwareControl&) = default;
+};
+inline constexpr std::size_t kMostFirmwareControls = 64;
+
 struct ShimConfig {
   std::string id;  // 12 hex digits
   std::string name;
@@ -78,7 +89,8 @@ struct ShimConfig {
   std::vector<GpuGrant> gpus;        // in grant order; Gpu::model is not carried
   // Whether a call must have come from the container before its image runs (sandbox/proof.h).
   bool prove = false;
-  bool killable = true;  // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+  bool killable = true;                   // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+  std::vector<FirmwareControl> firmware;  // at most kMostFirmwareControls
 };
 
 [[nodiscard]] std::string EncodeConfig(const ShimConfig& config);

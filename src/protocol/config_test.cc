@@ -91,6 +91,17 @@ TEST(Config, TextIsTheSameForEver) {
             "card GPU-8a56 1 1 0000:01:00.0 256 4518313984 16944988160\n");
 }
 
+// Versions without the word can read the text where nothing is allowed.
+TEST(Config, CarriesAllowedControlsOfTheFirmware) {
+  ShimConfig config = ExampleConfig();
+  config.firmware = {{0x2080a0ff, 24}, {0x20810109, 4096}};
+  const std::string text = EncodeConfig(config);
+  EXPECT_THAT(text, HasSubstr("firmware 545300735 24\nfirmware 545325321 4096\n"));
+  EXPECT_EQ(DecodeConfig(text)->firmware, config.firmware);
+  config.firmware.assign(kMostFirmwareControls + 1, config.firmware[0]);
+  EXPECT_FALSE(DecodeConfig(EncodeConfig(config)).ok());
+}
+
 // One line of the example is replaced (or added); the whole is then refused.
 TEST(Config, RefusesBadLines) {
   constexpr const char* kBad[] = {
@@ -106,6 +117,9 @@ TEST(Config, RefusesBadLines) {
       "since soon",
       "pidns 2",
       "killable yes",
+      "firmware 1",
+      "firmware 4294967296 1",
+      "firmware x 1",
       "file",
       "file disk 0 1 /dev/x rdev 1:2",
       "file gpu 0 2 /dev/x rdev 1:2",

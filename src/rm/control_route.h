@@ -57,6 +57,15 @@ inline constexpr NvU32 kGssLegacyPrivilegedMask = 0xC000;  // RM_GSS_LEGACY_MASK
              : ControlRoute::kTable;
 }
 
+// Returns true for a command that the driver hands to the firmware for every caller, on an object
+// of the class in its number: one with bit 15 on a subdevice, or any on an object of NV2081_BINAPI.
+[[nodiscard]] constexpr bool IsFirmwareControl(NvU32 cmd) {
+  const NvU32 cls = cmd >> 16U;
+  const ControlRoute route = RouteOf(cmd, cls);
+  return (cls == NV20_SUBDEVICE_0 && route == ControlRoute::kFirmware) ||
+         (cls == NV2081_BINAPI && route == ControlRoute::kFirmwareByObject);
+}
+
 }  // namespace cgpu::rm
 
 #endif  // CGPU_RM_CONTROL_ROUTE_H_

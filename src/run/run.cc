@@ -137,6 +137,7 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
                                                                 HiddenFolders(registry.folder()))));
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.killable = filter.killable_wait;
+  config.firmware = options.firmware;
   CGPU_ASSIGN_OR_RETURN(auto record, OpenRecord(options.record, config));
   ShimDescriptors descriptors;
   descriptors.admin = std::move(reserved.admin);

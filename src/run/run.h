@@ -7,17 +7,19 @@
 
 #include "base/result.h"
 #include "grant/flags.h"
+#include "protocol/config.h"
 
 namespace cgpu {
 
 struct RunOptions {
   GrantFlags flags;
-  SliceRequest request;  // request that they come to
-  std::string node;      // empty: see FindNode()
-  std::string record;    // file to record the container's calls in, or empty
-  std::string daemon;    // cgpud's socket
-  std::string group;     // group whose members may ask it
-  bool alone = false;    // for an ordinary user: without the daemon
+  SliceRequest request;                   // request that they come to
+  std::string node;                       // empty: see FindNode()
+  std::string record;                     // file to record the container's calls in, or empty
+  std::string daemon;                     // cgpud's socket
+  std::vector<FirmwareControl> firmware;  // for a slice that does not come from cgpud
+  std::string group;                      // group whose members may ask it
+  bool alone = false;                     // for an ordinary user: without the daemon
   std::vector<std::string> command;
 };
 

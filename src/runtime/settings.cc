@@ -3,13 +3,18 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/file.h"
 #include "protocol/creation.h"
 #include "protocol/text.h"
+#include "rm/control_route.h"
+#include "rm/control_table.h"
 
 namespace cgpu {
 namespace {
@@ -69,6 +74,30 @@ Result<> TakeAudit(const std::string& value, Settings& settings) {
              : Wrong("audit is neither a number of seconds nor off: " + value, {});
 }
 
+// Takes "0x2080a0ff/24 0x20810109/4": what a log says of a control that was refused. A list of
+// exact numbers and sizes, so that root and no tenant chooses what reaches the firmware.
+Result<> TakeFirmware(const std::string& value, Settings& settings) {
+  std::istringstream words(value);
+  for (std::string word; words >> word;) {
+    const std::size_t slash = word.find('/');
+    std::uint64_t command = 0;
+    FirmwareControl& control = settings.firmware.emplace_back();
+    const bool sound = word.starts_with("0x") && slash != std::string::npos &&
+                       ToNumber(std::string_view(word).substr(2, slash - 2), 16, ~0U, command) &&
+                       ToUnsigned(word.substr(slash + 1), control.bytes);
+    control.command = static_cast<unsigned>(command);
+    if (!sound || !rm::IsFirmwareControl(control.command) || control.bytes == 0 ||
+        control.bytes > rm::kMaxFirmwareBytes || settings.firmware.size() > kMostFirmwareControls) {
+      return Wrong("firmware has no control of a GPU's firmware: " + word,
+                   "up to " + std::to_string(kMostFirmwareControls) +
+                       " of them as `cgpu doctor` names them: 0x2080a0ff/24, where 24 is the bytes "
+                       "of the parameters, 1 to " +
+                       std::to_string(rm::kMaxFirmwareBytes));
+    }
+  }
+  return {};
+}
+
 constexpr std::string_view kPolicyOf = "policy ";
 
 Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings& settings) {
@@ -114,6 +143,9 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   }
   if (key == "max_inst") {
     return TakeMaxInst(value, settings);
+  }
+  if (key == "firmware") {
+    return TakeFirmware(value, settings);
   }
   if (key.starts_with(kPolicyOf)) {
     return TakePolicy(key.substr(kPolicyOf.size()), value, settings);

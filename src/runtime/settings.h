@@ -1,6 +1,6 @@
 // Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime,
 // cgpu-exporter and cgpu. `cgpu run` uses only `socket`, `group` and, where it takes the slice
-// itself, `max_inst`.
+// itself, `max_inst` and `firmware`.
 //
 //   node: ""             # a simulated node's name; empty: the host's driver, see FindNode()
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
@@ -15,6 +15,8 @@
 //                        # one kind of refused call; "off" for none
 //   calibrate: true      # "false": cgpud does not ask idle GPUs how they take orders
 //   log: text            # the form of the daemons' logs: "text", or "json" (base/log.h)
+//   firmware: 0x2080a0ff/24 ...   # controls of the GPUs' firmware that slices may send beside
+//                        # those that cgpu lists: numbers with the bytes of their parameters
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
 //   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
@@ -33,10 +35,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "governor/policy.h"
 #include "grant/grant.h"
+#include "protocol/config.h"
 
 namespace cgpu {
 
@@ -45,8 +49,8 @@ inline constexpr char kSettingsFile[] = "/etc/cgpu/config.yaml";
 // All settings but "policy GPU-UUID". None of their values is a secret.
 inline constexpr auto kSettingNames = std::to_array<std::string_view>(
     {"node", "runtime", "unmanaged", "mode", "kubernetes", "group", "audit", "calibrate", "log",
-     "max_inst", "socket", "exporter_listen", "exporter_token_file", "exporter_tls_cert",
-     "exporter_tls_key", "exporter_dcgm"});
+     "firmware", "max_inst", "socket", "exporter_listen", "exporter_token_file",
+     "exporter_tls_cert", "exporter_tls_key", "exporter_dcgm"});
 
 struct Settings {
   std::string node;
@@ -58,6 +62,7 @@ struct Settings {
   std::optional<unsigned> audit = 60;  // seconds
   bool calibrate = true;
   bool log_json = false;
+  std::vector<FirmwareControl> firmware;
   unsigned max_inst = kDefaultMaxInst;
   std::map<std::string, governor::Policy> policies;  // by a GPU's UUID
   std::string socket;                                // never empty

@@ -66,6 +66,26 @@ TEST(Settings, AGpusPolicyIsTaken) {
   }
 }
 
+TEST(Settings, ControlsOfTheFirmwareAreNamedOneByOne) {
+  EXPECT_TRUE(ParseSettings("")->firmware.empty());
+  const auto settings = ParseSettings("firmware: 0x2080a0ff/24  0x20810109/4096\n");
+  ASSERT_TRUE(settings.ok()) << settings.error().what;
+  EXPECT_EQ(settings->firmware,
+            (std::vector<FirmwareControl>{{0x2080a0ff, 24}, {0x20810109, 4096}}));
+  for (const char* word : {"all", "0x2080a0ff", "2080a0ff/24", "0x2080a0ff/0", "0x2080a0ff/4097",
+                           "0x2080a0ff/x", "0x2080c001/8", "0x20801801/8", "0x0080a0ff/8",
+                           "0x20818001/8", "0x12080a0ff/8", "0x2080a0ff/24,0x2080a0fe/4"}) {
+    EXPECT_THAT(ParseSettings("firmware: '" + std::string(word) + "'").error().what,
+                HasSubstr("firmware has no control"))
+        << word;
+  }
+  std::string many = "firmware: ";
+  for (std::size_t i = 0; i <= kMostFirmwareControls; ++i) {
+    many += " 0x2080a0ff/24";
+  }
+  EXPECT_FALSE(ParseSettings(many).ok());
+}
+
 TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_THAT(ParseSettings("unmanged: refuse").error().what, HasSubstr("unmanged"));
   EXPECT_THAT(ParseSettings("unmanaged: no").error().what, HasSubstr("unmanaged"));

@@ -25,7 +25,11 @@ Accounting::Accounting(const ShimConfig& config, const rm::Abi& abi,
                        std::vector<boundary::GpuIds> gpus)
     : ledger(LimitsOf(config), boundary::kContainerQuotas),
       boundary(abi, std::move(gpus), ledger),
-      refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (const FirmwareControl& control : config.firmware) {
+    boundary.AllowFirmware(control.command, control.bytes);
+  }
+}
 
 std::optional<Scheduler::Channels> Accounting::ChannelsOf(std::size_t gpu, std::uint64_t seen) {
   const MutexLock lock(mutex);

@@ -60,6 +60,20 @@ int Unlisted(const std::vector<std::string>& args) {
   return 0;
 }
 
+// NUMBER SIZE...: what the firmware is asked on the client's own subdevice.
+int AskFor(const std::vector<std::string>& args) {
+  const Client client = MakeClient();
+  for (std::size_t i = 0; i + 1 < args.size(); i += 2) {
+    const auto command = static_cast<std::uint32_t>(Number(args, i, 0));
+    const auto size = static_cast<std::uint32_t>(Number(args, i + 1, 0));
+    std::vector<char> params(size);
+    Say("asked 0x%x %u: 0x%x", command, size,
+        client.Control(Client::kSubdevice, command, params.data(), size));
+  }
+  Hold();
+  return 0;
+}
+
 // CLIENT CHANNEL: everything that is sent to an object of this class reaches the firmware, which
 // asks nobody who he is.
 int Forwarded(const std::vector<std::string>& args) {
@@ -117,6 +131,7 @@ int CudaLimit(const std::vector<std::string>& /*args*/) {
 std::vector<Entry> FirmwareAttacks() {
   return {
       {"firmware-unlisted", Unlisted, "CLIENT SUBDEVICE: asks the firmware what it should not"},
+      {"firmware-ask", AskFor, "NUMBER SIZE...: asks the firmware for these"},
       {"firmware-forwarded", Forwarded, "CLIENT CHANNEL: the tenant's channel, by the firmware"},
       {"encoders", Encoders, "[MOST [give]]: takes encoder sessions, gives back others'"},
       {"cuda-limit", CudaLimit, ": limits the GPU's clocks"},

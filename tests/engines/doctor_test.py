@@ -8,9 +8,12 @@ import stat
 
 import cgpu_test as t
 import isolation
+from bundles import Runc
 from engines import Docker, start_cgpud
 
 SETTINGS = "/etc/cgpu/config.yaml"
+ADVERSARY = os.path.abspath(os.path.join(t.TEST_BIN, "adversary"))
+REFUSED = "0x56"  # NV_ERR_NOT_SUPPORTED
 DOCKER = "/etc/docker/daemon.json"
 USER = 47110
 
@@ -128,6 +131,58 @@ def silent():
         load.kill()
 
 
+def firmware():
+    """A control of the firmware that cgpu does not list is named with its size; root may let it pass, in
+    that size alone, for containers that start from then on."""
+    number = "0x20808513"  # the simulated firmware takes it in any size
+
+    def asked(*sizes, run):
+        words = [word for size in sizes for word in (number, size)]
+        process = run([ADVERSARY, "firmware-ask", *words])
+        process.expect("^holding$")
+        said = [found.group(1) for found in process.said("^asked %s [0-9]+: (0x[0-9a-f]+)$" % number)]
+        return process, said
+
+    def received(node):
+        return node.books()["received"].get("GSS_LEGACY_8513", 0)
+
+    with host() as (node, daemon), Runc(os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))) as engine:
+        t.check(status_of("firmware-refused", "--only", "cgpu") == "ok", "nothing runs yet")
+        plain, said = asked("8", "9", run=node.exec)
+        t.check(said == ["0x0", "0x0"] and received(node) == 2, "without cgpu: %s" % said)
+        plain.end()
+        refused, said = asked("8", "9", run=node.run)
+        t.check(said == [REFUSED, REFUSED] and received(node) == 2, "in a slice: %s" % said)
+        checks = doctor("--only", "cgpu")[1]
+        found = checks["firmware-refused"]
+        t.check(found["status"] == "warning" and number + "/8" in found["found"] and
+                number + "/9" in found["found"], "%s" % found)
+        t.check(checks["firmware-allowed"]["status"] == "ok", "%s" % checks["firmware-allowed"])
+        refused.end()
+
+        more = "firmware: %s/8\n" % number
+        daemon.stop()
+        daemon = start_cgpud(node, "/usr/sbin/runc", more)
+        try:
+            allowed, said = asked("8", "9", run=node.run)
+            t.check(said == ["0x0", REFUSED] and received(node) == 3, "root's slice: %s" % said)
+            checks = doctor("--only", "cgpu")[1]
+            t.check(number + "/9" in checks["firmware-refused"]["found"] and
+                    number + "/8" not in checks["firmware-refused"]["found"], "%s" % checks)
+            t.check("1 controls" in checks["firmware-allowed"]["found"], "%s" % checks)
+            allowed.end()
+            done = engine.run("asks", ["/adversary", "firmware-ask", number, "8", number, "9"],
+                              env={"CGPU_MEM": "1024MiB"}, mounts=((ADVERSARY, "/adversary", "ro"),))
+            said = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("asked")]
+            t.check(said == ["0x0", REFUSED] and received(node) == 4, "a container: %s" % done)
+            done = engine.run("says", ["/adversary", "firmware-ask", number, "9"],
+                              env={"CGPU_MEM": "1024MiB", "CGPU_FIRMWARE": number + "/9"},
+                              mounts=((ADVERSARY, "/adversary", "ro"),))
+            t.check(REFUSED in done.stdout and received(node) == 4, "the tenant's word: %s" % done)
+        finally:
+            daemon.stop()
+
+
 def docker():
     """A dockerd that runs tells which runtimes it knows."""
     runtime = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
@@ -206,4 +261,4 @@ def forms():
 
 isolation.main({"healthy": healthy, "broken": broken, "outside": outside, "silent": silent,
                 "docker": docker, "hung": hung, "user": user, "changes-nothing": changes_nothing,
-                "forms": forms})
+                "forms": forms, "firmware": firmware})

@@ -265,7 +265,9 @@ void Tenant::AnyClass() {
 void Tenant::AnyControl() {
   const auto rows = rm::ControlRows();
   const rm::ControlRow& row = rows[input_.Take<std::uint16_t>() % rows.size()];
-  Bytes params(rm::ControlSize(abi_, row.cmd));
+  constexpr std::size_t kFirmwareBytes = 8;  // where no size is on record
+  const std::size_t size = rm::ControlSize(abi_, row.cmd);
+  Bytes params(size == 0 && row.most_bytes != 0 ? kFirmwareBytes : size);
   input_.Take(params.data(), std::min<std::size_t>(params.size(), U8()));
   Control(row.cmd, params.data(), params.size());
 }

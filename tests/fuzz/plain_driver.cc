@@ -382,7 +382,7 @@ std::uint32_t PlainDriver::Control(std::byte* image, std::uint64_t file) {
   if (Find(call.hClient, call.hObject) == nullptr) {
     return rm::NV_ERR_INVALID_OBJECT_HANDLE;
   }
-  if (call.paramsSize != rm::ControlSize(abi_, call.cmd) || params == nullptr) {
+  if (!rm::ControlTakes(abi_, call.cmd, call.paramsSize) || params == nullptr) {
     return rm::NV_ERR_INVALID_PARAM_STRUCT;
   }
   Touch(params, call.paramsSize);

@@ -15,6 +15,7 @@
 #include "ledger/ledger.h"
 #include "rm/abi.h"
 #include "rm/nv_alloc.h"
+#include "rm/nv_controls.h"
 #include "rm/nv_structs.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/plain_driver.h"
@@ -87,7 +88,9 @@ class Tenant {
             abi_,
             {{0, 0x100, 0, {}, 0, {16 * kMib, 4096, 0}}, {3, 0x400, 3, {}, 0, {24 * kMib, 0, 0}}},
             ledger_),
-        driver_(abi_, {{0, 0x100, 16 * kMib, 4096}, {3, 0x400, 24 * kMib, 0}}) {}
+        driver_(abi_, {{0, 0x100, 16 * kMib, 4096}, {3, 0x400, 24 * kMib, 0}}) {
+    boundary_.AllowFirmware(rm::GSS_LEGACY_8513, 8);  // as root may
+  }
 
   void Begin();
   void Step();

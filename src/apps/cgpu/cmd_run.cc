@@ -42,6 +42,7 @@ Result<> TakeRequest(const std::string& name, RunOptions& options) {
 Result<> TakeSettings(RunOptions& options) {
   CGPU_ASSIGN_OR_RETURN(auto settings, ReadSettings(kSettingsFile));
   options.request.max_inst = settings.max_inst;
+  options.firmware = std::move(settings.firmware);
   options.daemon = std::move(settings.socket);
   options.group = std::move(settings.group);
   return {};

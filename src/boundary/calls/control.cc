@@ -39,6 +39,42 @@ bool TakesControl(std::uint32_t cls, std::uint32_t command) {
   }
 }
 
+// Returns true for parameters that a control of the firmware could have if root allowed it: beside
+// the numbers and sizes of the table, and with no address that anybody would follow.
+bool MayBeAllowed(std::uint32_t command, std::uint32_t size) {
+  return rm::IsFirmwareControl(command) && size != 0 && size <= rm::kMaxFirmwareBytes;
+}
+
+// Returns true if root has allowed the control in this size, which the policy does not list. A rule
+// that does more than pass a control on counts all the same.
+bool IsAllowed(const Container& container, const Call& call, const ControlRule* rule) {
+  const auto size = Load<rm::NVOS54_PARAMETERS>(call.image).paramsSize;
+  const bool listed = rule != nullptr && rm::ControlTakes(container.abi, call.command, size);
+  return !listed && container.firmware.contains({call.command, size}) &&
+         MayBeAllowed(call.command, size) &&
+         (rule == nullptr || rule->effect == ControlEffect::kOwn);
+}
+
+// Decides such a control, in the driver's order: object, parameters.
+Decision DecideAllowed(Container& container, Call& call, Decision decision) {
+  const auto object = container.ledger.Find(decision.client, call.object);
+  if (!object) {
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                            ControlName(call.command) + " on an unknown object");
+  }
+  if (!TakesControl(object->cls, call.command)) {
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                            ControlName(call.command) + " on another object");
+  }
+  if (call.nested.empty() || call.copy_in != rm::NV_OK) {
+    return container.Answer(call, call.nested.empty() ? rm::NV_ERR_INVALID_ARGUMENT : call.copy_in,
+                            Reason::kInvalid, ControlName(call.command) + " (copy in)");
+  }
+  decision.gpu = object->gpu;
+  call.nested[0].copy_out = true;
+  return decision;
+}
+
 // Decodes pointers inside control parameters, as the table describes them. Where a row says that
 // there are some but does not describe them, the policy refuses the control.
 void DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
@@ -226,6 +262,21 @@ const ControlHandler& HandlerOf(ControlEffect effect) {
   return kControlHandlers[static_cast<std::size_t>(effect)];
 }
 
+// Returns the handler of a call that was executed; null for one that root alone has allowed.
+const ControlHandler* HandlerOf(const Call& call) {
+  const ControlRule* rule = FindControlRule(call.command);
+  return rule == nullptr ? nullptr : &HandlerOf(rule->effect);
+}
+
+// Returns the command with its size, for a report. One of the firmware is named by its number, as
+// `firmware` of the settings takes it.
+std::string NameAndSize(const Call& call) {
+  const auto size = Load<rm::NVOS54_PARAMETERS>(call.image).paramsSize;
+  return (rm::IsFirmwareControl(call.command) ? Hex("control", call.command)
+                                              : ControlName(call.command)) +
+         " (" + std::to_string(size) + " bytes)";
+}
+
 }  // namespace
 
 Decision Succeed(Call& call) {
@@ -239,8 +290,7 @@ Decision Succeed(Call& call) {
 Decision RefuseControl(Container& container, Call& call, std::uint32_t status) {
   std::string what = ControlName(call.command);
   if (FindControlRule(call.command) == nullptr) {
-    const auto size = Load<rm::NVOS54_PARAMETERS>(call.image).paramsSize;
-    what += " (" + std::to_string(size) + " bytes)";
+    what = NameAndSize(call);
   }
   return container.Answer(call, status, ReasonOf(WhyControl(call.command)),
                           what + ": " + std::string(WhyControl(call.command)));
@@ -251,9 +301,12 @@ void DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   call.client = head.hClient;
   call.object = head.hObject;
   call.command = head.cmd;
-  // Decide() refuses other sizes with the driver's status, without reading anything.
-  const std::size_t size = rm::ControlTakes(abi, head.cmd, head.paramsSize) ? head.paramsSize : 0;
-  ReadNested(memory, call, size, -1, offsetof(rm::NVOS54_PARAMETERS, params));
+  // Decide() refuses other sizes with the driver's status, without reading anything. But parameters
+  // that root may have allowed are read; DecideAllowed() has them written back.
+  const bool listed = rm::ControlTakes(abi, head.cmd, head.paramsSize);
+  const bool taken = listed || MayBeAllowed(head.cmd, head.paramsSize);
+  ReadNested(memory, call, taken ? head.paramsSize : 0, -1, offsetof(rm::NVOS54_PARAMETERS, params),
+             listed);
   if (!call.nested.empty() && call.copy_in == rm::NV_OK) {
     DecodeTransfer(call);
     DecodeEmbedded(abi, memory, call);
@@ -290,8 +343,11 @@ std::optional<Decision> RefuseMalformed(Container& container, Call& call, rm::Co
     }
   }
   if (half_given || !rm::ControlTakes(container.abi, call.command, head.paramsSize)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
-                            ControlName(call.command) + " (size)");
+    const std::string what =
+        of_firmware && !half_given && MayBeAllowed(call.command, head.paramsSize)
+            ? NameAndSize(call) + ": " + std::string(kWhyFirmwareSize)
+            : ControlName(call.command) + " (size)";
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid, what);
   }
   if (call.copy_in != rm::NV_OK) {
     return container.Answer(call, call.copy_in, Reason::kInvalid,
@@ -312,6 +368,9 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
     return RefuseControl(container, call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   }
   const ControlRule* rule = FindControlRule(call.command);
+  if (IsAllowed(container, call, rule)) {
+    return DecideAllowed(container, call, std::move(decision));
+  }
   if (rule == nullptr || rule->effect == ControlEffect::kRefuse ||
       !rm::ControlKnown(container.abi, call.command)) {
     return RefuseControl(container, call, rm::NV_ERR_NOT_SUPPORTED);
@@ -350,15 +409,17 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
 
 void SettleControl(Container& container, Call& call, const Decision& decision,
                    const Outcome& outcome) {
-  const ControlHandler& handler = HandlerOf(FindControlRule(call.command)->effect);
-  if (handler.settle != nullptr) {
-    handler.settle(container, call, decision, outcome);
+  const ControlHandler* handler = HandlerOf(call);
+  if (handler != nullptr && handler->settle != nullptr) {
+    handler->settle(container, call, decision, outcome);
   }
 }
 
 std::optional<Undo> AccountControl(Container& container, Call& call, Decision& decision) {
-  const ControlHandler& handler = HandlerOf(FindControlRule(call.command)->effect);
-  return handler.account != nullptr ? handler.account(container, call, decision) : std::nullopt;
+  const ControlHandler* handler = HandlerOf(call);
+  return handler != nullptr && handler->account != nullptr
+             ? handler->account(container, call, decision)
+             : std::nullopt;
 }
 
 }  // namespace cgpu::boundary
