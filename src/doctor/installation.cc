@@ -250,8 +250,9 @@ Finding ShimsAnswer(const Facts& facts) {
                         : Wrong("the shims of these give no answer: " + Joined(silent));
 }
 
-// Lines of `cgpu ps -v` are "COUNT control-NUMBER (SIZE bytes): SENTENCE", with a sentence of
-// boundary/reasons.h.
+// Lines of `cgpu ps -v`, and what cgpud's log says of refused calls, have "control-NUMBER (SIZE
+// bytes): SENTENCE" in them, with a sentence of boundary/reasons.h. The log has those of containers
+// that have ended, such as one whose program did not start.
 Finding FirmwareRefused(const Facts& facts) {
   constexpr std::string_view kName = "control-0x";
   constexpr std::string_view kSentence = " bytes): a control of the GPU's firmware ";
@@ -259,13 +260,15 @@ Finding FirmwareRefused(const Facts& facts) {
   if (!output.ok() || output->status != 0) {
     return Skipped("cgpu ps does not tell what was refused");
   }
+  const std::string log =
+      OutputOrNothing(facts, {"journalctl", "--quiet", "--no-pager", "--output=cat",
+                              "--unit=cgpud.service", "--since=-24h"});
   std::vector<std::string> refused;
-  for (const std::string& line : LinesOf(output->text)) {
+  for (const std::string& line : LinesOf(output->text + "\n" + log)) {
     const std::size_t name = line.find(kName);
-    const std::size_t sentence = line.find(kSentence);
-    const std::size_t size = line.find(" (");
-    if (name == std::string::npos || sentence == std::string::npos || size < name ||
-        sentence < size + 2) {
+    const std::size_t size = name == std::string::npos ? name : line.find(" (", name);
+    const std::size_t sentence = size == std::string::npos ? size : line.find(kSentence, size);
+    if (sentence == std::string::npos) {
       continue;
     }
     const std::size_t number = name + kName.size() - 2;  // from "0x" on

@@ -84,6 +84,10 @@ std::vector<Fault> InstallationFaults() {
           "       1  control-0x2080a026 (1064 bytes): a control of the GPU's firmware in a size x\n"
           "       1  control-0x2080a0ff (24 bytes): a control of the GPU's firmware that is not x\n"
           "       9  NV_ESC_NUMA_INFO: a control of the GPU's firmware bytes)\n"),
+      Said("firmware-refused", "0x2080a0ff/24",
+           "journalctl --quiet --no-pager --output=cat --unit=cgpud.service --since=-24h",
+           "warning: x (y)\naudit container=3f2a00bc11de engine=- refused=\"control-0x2080a0ff (24 "
+           "bytes): a control of the GPU's firmware that is not listed\" count=1\n"),
       Set("firmware-allowed", "2 controls", "firmware: 0x2080a0ff/24 0x20810109/4"),
       Changed("shim-users", "belong to mia", "/etc/passwd", "mia:x:2000000007:100::/:/bin/sh\n"),
       Changed("shim-users", "anna (/etc/subuid)", "/etc/subuid", "anna:1999999000:65536\n"),

@@ -175,6 +175,10 @@ def firmware():
                               env={"CGPU_MEM": "1024MiB"}, mounts=((ADVERSARY, "/adversary", "ro"),))
             said = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("asked")]
             t.check(said == ["0x0", REFUSED] and received(node) == 4, "a container: %s" % done)
+            # The container has ended, and `cgpu ps` knows it no more. A host with systemd has the log in
+            # its journal.
+            named = "control-%s (9 bytes): a control of the GPU's firmware that is not listed" % number
+            t.wait_for(lambda: 'refused="%s' % named in daemon.log(), lambda: daemon.log())
             done = engine.run("says", ["/adversary", "firmware-ask", number, "9"],
                               env={"CGPU_MEM": "1024MiB", "CGPU_FIRMWARE": number + "/9"},
                               mounts=((ADVERSARY, "/adversary", "ro"),))
