@@ -43,11 +43,12 @@ std::string LastLine(int file) {
 [[noreturn]] void Execute(const std::vector<std::string>& words, int said) {
   sigset_t none;
   sigemptyset(&none);
-  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  (void)pthread_sigmask(SIG_SETMASK, &none, nullptr);
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  (void)dup2(nothing, STDIN_FILENO);
-  (void)dup2(nothing, STDOUT_FILENO);
-  (void)dup2(said, STDERR_FILENO);
+  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
+      dup2(said, STDERR_FILENO) < 0) {
+    _exit(127);
+  }
   execv(words.front().c_str(), PointersTo(words).data());
   _exit(127);
 }

@@ -328,6 +328,17 @@ void Governing::Take(Gpu& gpu, const governor::Meter::Use& use,
   const governor::Meter::Part idle = gpu.idles ? part_of(getpid()) : governor::Meter::Part{};
   // Time that was for containers: not the idle group's, nor that of the switches to it and from it.
   const double free = std::max(1 - idle.on - idle.turns * 2 * governor::kSwitchUs / kUsPerS, 1e-3);
+  // Time of processes that are no container's, as far as is known, counts as that of each container
+  // whose shim has not answered yet: otherwise it would have no cap until then.
+  std::set<std::uint32_t> known{static_cast<std::uint32_t>(getpid())};
+  for (const auto& [id, shim] : shims_) {
+    known.insert(static_cast<std::uint32_t>(shim));
+  }
+  governor::Meter::Part unknown;
+  for (const auto& [pid, part] : use.parts) {
+    unknown.on += known.contains(pid) ? 0 : part.on;
+    unknown.turns += known.contains(pid) ? 0 : part.turns;
+  }
   std::vector<governor::Feedback::Seen> seen;
   governor::IdleControl::Seen held;
   held.seconds = static_cast<double>(use.span_ns) / kNsPerS;
@@ -337,7 +348,8 @@ void Governing::Take(Gpu& gpu, const governor::Meter::Use& use,
     const auto shim = shims_.find(member.id);
     const auto had = shim == shims_.end() ? governor::Meter::Part{} : part_of(shim->second);
     seen.push_back({member.id, member.promised, had.on / free, member.order.slice_us, had.turns});
-    held.used[member.id] = {had.on, had.turns};
+    const auto& counted = shim == shims_.end() ? unknown : had;
+    held.used[member.id] = {counted.on, counted.turns};
   }
   if (gpu.corrects) {
     gpu.feedback.Step(seen, std::chrono::duration<double>(now.time_since_epoch()).count());

@@ -115,7 +115,7 @@ constexpr Metric<Place> kPlaceMetrics[] = {
     {Kind::kGauge, "cgpu_container_share_ratio", "Promised part of the compute time.",
      [](const Place& at) { return at.share ? Value(at.share->promised) : std::nullopt; }},
     {Kind::kGauge, "cgpu_container_share_max_ratio",
-     "Most of the compute time that the clock lets it have; 1: no cap.",
+     "Most of the compute time that it may have; 1: no cap.",
      [](const Place& at) { return at.share ? Value(at.share->most) : std::nullopt; }},
     {Kind::kCounter, "cgpu_container_busy_seconds_total", "Time for which the GPU worked for it.",
      [](const Place& at) -> Value { return at.seconds.busy; }},

@@ -60,7 +60,7 @@ std::map<std::string, ShareSample> SharesOf(const std::string& id, const Plans& 
   for (const auto& [uuid, plan] : plans) {
     for (const PlannedMember& member : plan.members) {
       if (member.id == id) {
-        shares[uuid] = {member.promised, MostOf(member.order.duty)};
+        shares[uuid] = {member.promised, std::min(MostOf(member.order.duty), member.cap)};
       }
     }
   }

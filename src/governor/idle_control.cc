@@ -90,7 +90,8 @@ void IdleControl::Begin(std::uint32_t us) {
 // context that leaves. That part is not known, so only whole time slices are corrected.
 IdleControl::Part IdleControl::WithoutSwitch(std::uint32_t slice_us, Part part) {
   const double turn_us = part.turns > 0 ? kUsPerS * part.used / part.turns : 0;
-  if (turn_us > slice_us && turn_us <= slice_us + kSwitchUs) {
+  constexpr double kSwitch = kSwitchUs;
+  if (turn_us > slice_us && turn_us <= slice_us + kSwitch) {
     part.used = slice_us / kUsPerS * part.turns;
   }
   return part;

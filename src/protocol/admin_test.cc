@@ -174,8 +174,8 @@ TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(ordered->order, order.order);
   for (const char* bad :
        {"order GPU-1 1 2 3 4", "order GPU-1 1 0 0 1 0 0", "order GPU-1 1 20000 0 0 0 0",
-        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 16 0", "order GPU-1 x 0 0 0 0 0",
-        "order GPU-1 2000000 0 0 0 0 0"}) {
+        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 16 0",
+        "order GPU-1 x 0 0 0 0 0", "order GPU-1 2000000 0 0 0 0 0"}) {
     EXPECT_FALSE(DecodeRequest(std::string(bad) + "\n").ok()) << bad;
   }
   const auto set = DecodeRequest(EncodeRequest({AdminRequest::Kind::kSet, "*", 1 << 20}));

@@ -45,6 +45,11 @@ def way(slices):
             t.check(found == (*SLICES[slices], channels),
                     "of a GPU with %s, %s it found %s: %s" % (slices, channels, found, card["figures"]))
             t.check(card["levels"] and card["switches"], "levels, list of switches: %s" % card)
+            t.check(card["holds"] is (slices != "never"), "an idle group holds the GPU: %s" % card)
+            # A simulated GPU stands a duty cycle where channels go off without more.
+            wanted = "duty-cycle" if channels == "at-once" else "none" if slices == "never" else "idle-group"
+            (policy,) = json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))
+            t.check(policy["capping"] == wanted, "it caps by %s, not by %s" % (policy["capping"], wanted))
             check_nothing_left(node, used, "after it")
 
 
