@@ -90,6 +90,9 @@ Result<CardRecord> DecodeCard(std::string_view text) {
   card.off = EffectOf(json, "off");
   card.levels = BoolAt(json, "levels");
   card.switches = BoolAt(json, "switches");
+  if (!At(json, "holds").is_boolean()) {
+    return Error{Code::kInvalid, 0, "this is a record of an earlier cgpu", {}};
+  }
   card.holds = BoolAt(json, "holds");
   if (const auto& us = At(json, "copy_switch_us"); us.is_number_unsigned()) {
     card.copy_switch_us = us.get<std::uint32_t>();
@@ -114,9 +117,9 @@ Result<std::optional<CardRecord>> ReadCard(const std::string& folder, const std:
   if (!text.ok()) {
     return text.error();
   }
-  CGPU_ASSIGN_OR_RETURN(auto record, DecodeCard(*text));
-  const bool holds = record.uuid == uuid && record.driver == driver;
-  return holds ? std::optional(std::move(record)) : std::nullopt;
+  auto record = DecodeCard(*text);
+  const bool holds = record.ok() && record->uuid == uuid && record->driver == driver;
+  return holds ? std::optional(std::move(*record)) : std::nullopt;
 }
 
 Result<> WriteCard(const std::string& folder, const CardRecord& record) {

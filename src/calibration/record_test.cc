@@ -29,7 +29,7 @@ TEST(CardRecord, IsReadAsItWasWritten) {
 
 TEST(CardRecord, TakesWhatItDoesNotKnowForUnknown) {
   const auto read = DecodeCard(
-      R"({"uuid":"GPU-1","driver":"1","slices":"by magic","off":7,"levels":"yes","figures":[1]})");
+      R"({"uuid":"GPU-1","driver":"1","holds":false,"slices":"by magic","off":7,"levels":"yes","figures":[1]})");
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->calibration.card, governor::Card{});
   EXPECT_TRUE(read->calibration.figures.empty());
@@ -55,6 +55,8 @@ TEST(CardRecord, HoldsForItsGpuAndDriverAlone) {
   other.uuid = "GPU-3";
   ASSERT_TRUE(WriteFile(folder + "/GPU-2.json", EncodeCard(other)).ok());
   EXPECT_FALSE(of("GPU-2", "580.159.04"));
+  ASSERT_TRUE(WriteFile(folder + "/GPU-2.json", "{").ok());
+  EXPECT_FALSE(of("GPU-2", "580.159.04")) << "one that is broken is none";
 }
 
 TEST(CardRecord, NamesEveryEffect) {

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <utility>
 
 #include "base/child.h"
 #include "host/capping.h"
@@ -18,8 +20,8 @@ namespace {
 
 // Time for which a GPU has no container before it is asked: programs start one after the other.
 constexpr std::chrono::seconds kIdle{10};
-constexpr std::chrono::seconds kLeastBackoff{60};
-constexpr std::chrono::seconds kMostBackoff{3600};
+constexpr std::chrono::seconds kFirstBackoff{60};
+constexpr std::chrono::seconds kLastBackoff{3600};
 
 // Returns the path of the program `cgpu`, which lies beside this one.
 std::string ProgramPath() {
@@ -56,16 +58,13 @@ std::string LastLine(int file) {
 }  // namespace
 
 // Returns the GPUs that have a container.
-std::set<std::string> Calibrating::InUse() const {
+Result<std::set<std::string>> Calibrating::InUse() const {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry_.List(lock));
   std::set<std::string> uuids;
-  const auto lock = registry_.Lock();
-  const auto live =
-      lock.ok() ? registry_.List(*lock) : Result<std::vector<Reservation>>(lock.error());
-  if (live.ok()) {
-    for (const Reservation& reservation : *live) {
-      for (const GpuGrant& grant : reservation.gpus) {
-        uuids.insert(grant.gpu.uuid);
-      }
+  for (const Reservation& reservation : live) {
+    for (const GpuGrant& grant : reservation.gpus) {
+      uuids.insert(grant.gpu.uuid);
     }
   }
   return uuids;
@@ -84,7 +83,7 @@ std::optional<std::string> Calibrating::Start(const std::string& uuid) {
     return child.error().what;
   }
   if (*child == 0) {
-    if (getppid() != parent) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
       _exit(127);
     }
     Execute(words, said_.get());
@@ -100,9 +99,15 @@ std::vector<std::string> Calibrating::Look(Clock::time_point now) {
   if (!node.ok() || node->caps) {  // a simulated node whose GPUs are known
     return {};
   }
-  const std::set<std::string> used = InUse();
+  const auto in_use = InUse();
+  if (!in_use.ok()) {
+    next_ = now + kFirstBackoff;
+    return {};
+  }
+  const std::set<std::string>& used = *in_use;
   if (child_ != 0) {
     if (used.contains(asked_)) {
+      came_ = true;
       (void)kill(child_, SIGKILL);
     }
     return {};  // Ended() goes on
@@ -126,10 +131,12 @@ std::vector<std::string> Calibrating::Look(Clock::time_point now) {
     }
     if (const auto why = Start(gpu.uuid)) {
       log.push_back("GPU " + gpu.uuid + " is not asked how it takes orders: " + *why);
-      idle_[gpu.uuid] = now + kMostBackoff;
+      idle_[gpu.uuid] = now + kLastBackoff;
       continue;
     }
-    log.push_back("asks GPU " + gpu.uuid + " how it takes orders; it takes less than a minute");
+    if (!backoff_.contains(gpu.uuid)) {
+      log.push_back("asks GPU " + gpu.uuid + " how it takes orders; it takes less than a minute");
+    }
     next_.reset();
     break;
   }
@@ -141,6 +148,7 @@ std::optional<std::vector<std::string>> Calibrating::Ended(pid_t child, int stat
     return std::nullopt;
   }
   child_ = 0;
+  const bool came = std::exchange(came_, false);
   const auto now = Clock::now();
   std::vector<std::string> log;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -148,16 +156,19 @@ std::optional<std::vector<std::string>> Calibrating::Ended(pid_t child, int stat
                   " was asked how it takes orders: `cgpu policy` says what it showed");
     told_.erase(asked_);
     backoff_.erase(asked_);
+    idle_[asked_] = now + kLastBackoff;  // if what was kept says nothing
   } else {
-    auto& backoff = backoff_.try_emplace(asked_, kLeastBackoff).first->second;
+    auto& backoff = backoff_.try_emplace(asked_, kFirstBackoff).first->second;
     if (told_.insert(asked_).second) {
       const std::string why = LastLine(said_.get());
       log.push_back("GPU " + asked_ +
                     " could not be asked how it takes orders, and will be again: " +
-                    (WIFSIGNALED(status) || why.empty() ? "a container came" : why));
+                    (came          ? "a container came"
+                     : why.empty() ? "it ended"
+                                   : why));
     }
     idle_[asked_] = now + backoff;
-    backoff = std::min(2 * backoff, kMostBackoff);
+    backoff = std::min(2 * backoff, kLastBackoff);
   }
   said_.reset();
   for (std::string& line : Look(now)) {

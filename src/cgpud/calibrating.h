@@ -1,7 +1,8 @@
 // Has each GPU asked how it takes orders (`cgpu calibrate`) that nobody has asked with this driver
 // yet, while it is idle. A container that comes meanwhile ends that: it is asked again later.
 //
-// For one thread. It never waits: `cgpu calibrate` is a child process.
+// For one thread. It waits for no calibration: `cgpu calibrate` is a child process, which ends with
+// the thread that made it.
 #ifndef CGPU_CGPUD_CALIBRATING_H_
 #define CGPU_CGPUD_CALIBRATING_H_
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/result.h"
 #include "host/registry.h"
 
 namespace cgpu {
@@ -41,7 +43,7 @@ class Calibrating {
   void Stop();
 
  private:
-  [[nodiscard]] std::set<std::string> InUse() const;
+  [[nodiscard]] Result<std::set<std::string>> InUse() const;
   [[nodiscard]] std::optional<std::string> Start(const std::string& uuid);
 
   const Registry& registry_;
@@ -53,6 +55,7 @@ class Calibrating {
   std::set<std::string> told_;  // GPUs of which the log has why they were not asked
   pid_t child_ = 0;             // 0: there is none
   std::string asked_;           // the GPU that it asks
+  bool came_ = false;           // it was ended for a container
   UniqueFd said_;               // file with what it says
 };
 

@@ -336,8 +336,11 @@ class Daemon {
     }
     if (info.ssi_signo == SIGHUP) {
       calibrating_.Stop();
+      governing_.Stop();
       Log(LogLevel::kInfo, "executes its program anew");
       LogError(ExecuteAnew(argv_, socket_.get(), version_));
+      LogAll(governing_.Refresh());
+      LogAll(calibrating_.Look(std::chrono::steady_clock::now()));
     }
     stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     bool served = false;

@@ -18,8 +18,10 @@
 namespace cgpu {
 namespace {
 
-constexpr std::chrono::seconds kLeastBackoff{1};
-constexpr std::chrono::seconds kMostBackoff{60};
+constexpr std::chrono::seconds kLeastOrderBackoff{1};
+constexpr std::chrono::seconds kMostOrderBackoff{60};
+// Time between two tries to hold a GPU's containers by an idle group.
+constexpr std::chrono::seconds kIdleBackoff{30};
 // Time for the answer of a shim that was sent an order.
 constexpr std::chrono::seconds kAnswerTime{5};
 // Time without switches, beside that of some rounds, after which a GPU has been quiet.
@@ -56,7 +58,7 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
       node_name_(node),
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       measuring_(node, Measuring::What::kSwitches),
-      backoff_(kLeastBackoff) {
+      backoff_(kLeastOrderBackoff) {
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
@@ -64,8 +66,9 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
 // Finds the node and what its GPUs showed. Both may have changed: the daemon may be older than the
 // node, and a GPU may be calibrated at any time.
 void Governing::FindMeans() {
-  auto found = FindNode(node_name_);
-  node_ = found.ok() ? std::optional(std::move(*found)) : std::nullopt;
+  if (auto found = FindNode(node_name_); found.ok()) {
+    node_ = std::move(*found);
+  }  // else it stays as it was: without it nobody is held to anything
   means_ = node_ ? MeansOfGpus(*node_) : Means();
 }
 
@@ -101,6 +104,7 @@ void Governing::GiveUpIdle(const std::string& uuid, Gpu& gpu, const Error& why,
                            std::vector<std::string>& log) {
   gpu.idles = false;
   holders_.erase(uuid);
+  hold_again_ = std::chrono::steady_clock::now() + kIdleBackoff;
   if (unheld_.insert(uuid).second) {
     log.push_back("percentages on GPU " + uuid + " are shares, and no caps: " + why.what);
   }
@@ -118,7 +122,6 @@ void Governing::PlanIdle(const std::string& uuid, Gpu& gpu, std::vector<std::str
     }
   }
   gpu.idle.SetPlan(std::move(members), high);
-  gpu.measured = std::chrono::steady_clock::now();
   const auto there = holders_.find(uuid);
   if (there != holders_.end()) {
     if (const auto set = there->second.Set(gpu.idle.slice_us()); !set.ok()) {
@@ -147,6 +150,9 @@ std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
       if (gpu.corrects) {
         target.order.slice_us = gpu.feedback.SliceOf(member.id, target.order.slice_us);
       }
+      if (gpu.idles && !member.order.high) {
+        target.order.slice_us = gpu.idle.SliceOf(member.id, target.order.slice_us);
+      }
     }
   }
   return wanted;
@@ -171,8 +177,10 @@ std::vector<std::string> Governing::Refresh() {
       }
     }
     // The feedback holds for these members and this plan.
+    gpu.measured = std::chrono::steady_clock::now();
     if (const auto before = gpus_.find(uuid); before != gpus_.end()) {
       gpu.idle = before->second.idle;
+      gpu.measured = before->second.measured;
       if (before->second.members == gpu.members) {
         gpu.feedback = before->second.feedback;
       }
@@ -190,11 +198,19 @@ std::vector<std::string> Governing::Refresh() {
     return gpu == gpus.end() || !gpu->second.idles;
   });
   gpus_ = std::move(gpus);
-  backoff_ = kLeastBackoff;
+  backoff_ = kLeastOrderBackoff;
+  const bool measured = measuring_.any();
   for (std::string& line : measuring_.Watch(shared)) {
     log.push_back(std::move(line));
   }
-  next_ = std::chrono::steady_clock::now() + measuring_.Rest();
+  for (auto& [uuid, gpu] : gpus_) {
+    if (gpu.idles && !measuring_.watches(uuid)) {
+      GiveUpIdle(uuid, gpu, Error{Code::kUnavailable, 0, "what they get is not known", {}}, log);
+    }
+  }
+  // A plan does not postpone a measurement: plans may come as often as somebody likes.
+  const auto next = std::chrono::steady_clock::now() + measuring_.Rest();
+  next_ = measured ? std::min(next_, next) : next;
   for (std::string& line : SendAgain()) {
     log.push_back(std::move(line));
   }
@@ -278,6 +294,9 @@ std::vector<std::string> Governing::SendAgain() {
 
 std::optional<std::chrono::steady_clock::time_point> Governing::next() const {
   auto next = measuring_.any() && (!again_ || next_ < *again_) ? std::optional(next_) : again_;
+  if (hold_again_ && (!next || *hold_again_ < *next)) {
+    next = hold_again_;
+  }
   for (const auto& [place, sent] : sent_) {
     if (sent.answer.valid() && (!next || sent.until < *next)) {
       next = sent.until;
@@ -294,7 +313,7 @@ void Governing::GiveUp(std::chrono::steady_clock::time_point now, std::vector<st
     }
     sent.answer.reset();
     Failed(sent);
-    if (backoff_ == kLeastBackoff) {
+    if (backoff_ == kLeastOrderBackoff) {
       log.push_back("container " + place.first +
                     " does not confirm its share, and keeps what it had: its shim does not answer; "
                     "to end it: cgpu upgrade --force " +
@@ -309,8 +328,12 @@ std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point n
     log = Measure(now);
   }
   GiveUp(now, log);
+  if (hold_again_ && now >= *hold_again_) {
+    hold_again_.reset();
+    std::ranges::move(Refresh(), std::back_inserter(log));
+  }
   if (again_ && now >= *again_) {
-    backoff_ = std::min(2 * backoff_, kMostBackoff);
+    backoff_ = std::min(2 * backoff_, kMostOrderBackoff);
     (void)SendAgain();  // the log has it from the first time
   }
   return log;
@@ -371,6 +394,19 @@ void Governing::HoldBack(std::vector<std::string>& log) {
       GiveUpIdle(uuid, gpu, set.error(), log);
     }
   }
+}
+
+// Returns the time after which a GPU has been quiet that gave no measurement.
+std::chrono::microseconds Governing::StillTime(const Gpu& gpu) {
+  if (gpu.idle.slice_us() != 0) {
+    return kStill + 3 * std::chrono::duration_cast<std::chrono::microseconds>(
+                            std::chrono::nanoseconds(LeastMeasuredNs(gpu)));
+  }
+  std::chrono::microseconds round{0};
+  for (const PlannedMember& member : gpu.members) {
+    round += std::chrono::microseconds(member.order.slice_us);
+  }
+  return kStill + round;
 }
 
 std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
@@ -441,7 +477,7 @@ void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::stri
   }
   Failed(sent);
   // The container of an earlier version, which knows no orders, runs as the driver pleases.
-  if (sent.order != governor::Order{} && backoff_ == kLeastBackoff) {
+  if (sent.order != governor::Order{} && backoff_ == kLeastOrderBackoff) {
     log.push_back("container " + place.first + " does not take its share: " + outcome.error().what);
   }
 }

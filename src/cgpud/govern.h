@@ -45,6 +45,9 @@ class Governing {
   // the log.
   [[nodiscard]] std::vector<std::string> Refresh();
 
+  // Lets go of the GPUs that idle groups hold, before another program takes over.
+  void Stop() { holders_.clear(); }
+
   // Returns descriptors to poll for reading. Look() reads from those that are readable.
   [[nodiscard]] std::vector<int> descriptors() const;
   struct News {
@@ -94,6 +97,7 @@ class Governing {
   [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target, bool with_helper,
                                      std::vector<std::string>& log) const;
   [[nodiscard]] static std::uint64_t LeastMeasuredNs(const Gpu& gpu);
+  [[nodiscard]] static std::chrono::microseconds StillTime(const Gpu& gpu);
   void Take(Gpu& gpu, const governor::Meter::Use& use, std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::vector<std::string> Send();
@@ -117,6 +121,8 @@ class Governing {
   std::map<std::string, pid_t> shims_;  // processes that serve the containers
   Measuring measuring_;
   std::chrono::steady_clock::time_point next_;  // time of the next measurement
+  // Time of trying again to hold a GPU's containers to their caps.
+  std::optional<std::chrono::steady_clock::time_point> hold_again_;
   // Time of sending again what did not arrive: some shim takes no orders now, or never does.
   std::optional<std::chrono::steady_clock::time_point> again_;
   std::chrono::seconds backoff_;  // backoff before `again_`, the next time

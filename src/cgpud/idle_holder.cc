@@ -21,6 +21,12 @@ Result<IdleHolder> IdleHolder::Make(const Node& node, const Gpu& gpu, governor::
   return holder;
 }
 
+IdleHolder::~IdleHolder() {
+  if (session_ != nullptr) {  // not moved from
+    group_.Release();
+  }
+}
+
 // Makes the time slice take effect that was set.
 Result<> IdleHolder::Pull(const std::string& on) {
   rmclient::Client& client = session_->client;

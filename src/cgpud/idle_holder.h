@@ -1,6 +1,7 @@
 // Holds the containers of one GPU to their caps by an idle group (rmclient/idle_group.h,
-// governor/idle_control.h): cgpud's own channel group on that GPU. It ends with this object, also
-// if the process is killed: then a percentage is a share until cgpud is back.
+// governor/idle_control.h): cgpud's own channel group on that GPU. It wants nothing any more when
+// this object ends. If the process is killed, it ends with it, or some seconds later with children
+// that serve requests then. A percentage is then a share until cgpud is back.
 //
 // For one thread.
 #ifndef CGPU_CGPUD_IDLE_HOLDER_H_
@@ -24,6 +25,10 @@ class IdleHolder {
   // effect on this GPU.
   [[nodiscard]] static Result<IdleHolder> Make(const Node& node, const Gpu& gpu,
                                                governor::Effect effect, std::uint32_t slice_us);
+
+  IdleHolder(IdleHolder&&) = default;
+  IdleHolder& operator=(IdleHolder&&) = delete;
+  ~IdleHolder();
 
   // Sets the group's time slice. 0: it wants none.
   [[nodiscard]] Result<> Set(std::uint32_t slice_us);

@@ -56,6 +56,7 @@ class Measuring {
     return std::chrono::milliseconds(still_ < kStill ? 100 : 1'000);
   }
   [[nodiscard]] bool any() const { return !gpus_.empty(); }
+  [[nodiscard]] bool watches(const std::string& uuid) const { return gpus_.contains(uuid); }
 
  private:
   static constexpr unsigned kStill = 10;  // readings without news after which they become rare

@@ -8,9 +8,12 @@
 // slice early; then the rounds become shorter, and it gets what it wants up to its cap.
 //
 // Time that a container had beyond its cap is a debt, however it came by it: a neighbour that fell
-// idle, or work that begins after a pause. While there is one, rounds do not become shorter, and
-// they are up to twice as long, until it is paid. So over some seconds nobody has more than its
-// cap.
+// idle, or work that begins after a pause. It pays by time slices of its own that are up to half as
+// long, and may use so much less until the debt is paid. Its neighbours do not pay.
+//
+// A kernel that cannot be preempted runs on beyond its container's time slice. While others have
+// work, rounds do not become much longer for that: they would lose their time. So such a container
+// may have more than its cap beside others.
 #ifndef CGPU_GOVERNOR_IDLE_CONTROL_H_
 #define CGPU_GOVERNOR_IDLE_CONTROL_H_
 
@@ -60,19 +63,25 @@ class IdleControl {
 
   // Returns the time slice that the idle group is to have. 0: it is to want none.
   [[nodiscard]] std::uint32_t slice_us() const { return slice_us_; }
-  // Returns the longest time by which a container is beyond its cap, in seconds of its own time,
-  // less what the measurement cannot tell.
-  [[nodiscard]] double MostDebt() const;
+  // Returns the time slice that `id` has instead of `slice_us`: a shorter one while it has a debt.
+  [[nodiscard]] std::uint32_t SliceOf(const std::string& id, std::uint32_t slice_us) const;
+  // Returns the time by which `id` is beyond its cap, in seconds of its own time, less what the
+  // measurement cannot tell.
+  [[nodiscard]] double DebtOf(const std::string& id) const;
 
  private:
   // One that had work in the measured time.
   struct Active {
     double cap = 1;
+    double paying = 1;  // part of its cap that it may use now
     Part part;
     double presence = 1;  // part of the rounds in which it had a time slice
     double turn_us = 0;   // its mean time slice
   };
 
+  [[nodiscard]] double DebtOf(const Member& member) const;
+  [[nodiscard]] double PayingOf(const Member& member) const;
+  [[nodiscard]] double LongestRoundUs() const;
   [[nodiscard]] static Part WithoutSwitch(std::uint32_t slice_us, Part part);
   [[nodiscard]] std::vector<Active> Count(const Seen& seen);
   [[nodiscard]] double RoundUs(const Seen& seen, std::vector<Active>& active) const;
@@ -83,7 +92,7 @@ class IdleControl {
   std::vector<Member> members_;
   // In seconds of the GPU's time, by container. Below 0: it had less than its cap, within limits.
   std::map<std::string, double> debts_;
-  std::uint32_t most_us_ = kMostIdleUs;
+  bool beside_high_ = false;
   std::uint32_t slice_us_ = 0;
   bool settling_ = false;  // the next measurement has time before the present time slice
 };

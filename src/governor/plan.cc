@@ -193,13 +193,15 @@ void Slices(const Rules& rules, const std::vector<Member>& members,
   }
   // Each has one time slice in a round, or one for each of the others where it goes between every
   // two of them.
+  sum += idles ? kShortSliceUs * idle / most : 0;
   const double ratio = rules.prio_ratio / 100.0;
   const double high = normal == 0 ? kMeanSliceUs : sum * ratio / (1 - ratio);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].request.high_priority) {
       orders[i].slice_us = Whole(high * parts[i]);
       orders[i].high = true;
-      orders[i].turns = static_cast<std::uint32_t>(std::max<std::size_t>(normal, 1));
+      orders[i].turns =
+          static_cast<std::uint32_t>(std::max<std::size_t>(normal, 1) + (idles ? 1 : 0));
     }
     orders[i].may_rest = HasWindows(rules);
   }

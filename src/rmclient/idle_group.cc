@@ -8,20 +8,22 @@ namespace cgpu::rmclient {
 namespace {
 
 // Layout of the area: USERD, the semaphore, the methods of each entry, the ring.
-constexpr std::size_t kUserd = 0;
-constexpr std::size_t kSemaphore = 0x1000;
-constexpr std::size_t kMethods = 0x2000;
-constexpr std::size_t kMethodBytes = 32;
-constexpr std::uint32_t kEntries = 64;
-constexpr std::size_t kRing = 0x4000;
-constexpr std::size_t kAreaBytes = 0x8000;
+struct Area {
+  static constexpr std::size_t kUserd = 0;
+  static constexpr std::size_t kSemaphore = 0x1000;
+  static constexpr std::size_t kMethods = 0x2000;
+  static constexpr std::size_t kMethodBytes = 32;
+  static constexpr std::uint32_t kEntries = 64;
+  static constexpr std::size_t kRing = 0x4000;
+  static constexpr std::size_t kBytes = 0x8000;
+};
 
 constexpr rm::NvU32 kComputeClasses[] = {
     rm::BLACKWELL_COMPUTE_B, rm::BLACKWELL_COMPUTE_A, rm::HOPPER_COMPUTE_A, rm::ADA_COMPUTE_A,
     rm::AMPERE_COMPUTE_B,    rm::AMPERE_COMPUTE_A,    rm::TURING_COMPUTE_A, rm::VOLTA_COMPUTE_A};
 
 constexpr std::uint32_t kCompute = 1;  // the subchannel of the compute object
-constexpr std::uint32_t kSetObject = 0;
+constexpr std::uint32_t kComputeSetObject = 0;
 constexpr std::uint32_t kSemAddrLo = 0x5c;
 // SEM_EXECUTE: OPERATION_ACQ_CIRC_GEQ, ACQUIRE_SWITCH_TSG_DIS, PAYLOAD_SIZE_32BIT.
 constexpr std::uint32_t kAcquire = 3;
@@ -42,12 +44,13 @@ Result<IdleGroup> IdleGroup::Make(Client& client, const Gpu& gpu) {
                  "GPU " + gpu.bdf + " has no compute class that is known here",
                  "GPUs from Volta to Blackwell are known"};
   }
-  CGPU_ASSIGN_OR_RETURN(auto channel,
-                        UserChannel::Make(client, gpu, {kAreaBytes, kUserd, kRing, kEntries}));
+  CGPU_ASSIGN_OR_RETURN(
+      auto channel,
+      UserChannel::Make(client, gpu, {Area::kBytes, Area::kUserd, Area::kRing, Area::kEntries}));
   rm::NvHandle compute = 0;
   CGPU_TRY(Checked(client.Alloc(channel.channel(), &compute, compute_class, nullptr, 0),
                    "making a compute object on GPU " + gpu.bdf));
-  channel.Store(kSemaphore, 0);
+  channel.Store(Area::kSemaphore, 0);
   return IdleGroup(std::move(channel), compute_class);
 }
 
@@ -55,9 +58,9 @@ void IdleGroup::Hold() {
   if (std::exchange(holds_, true)) {
     return;
   }
-  const std::uint32_t entry = count_++ % kEntries;
-  const std::uint64_t semaphore = channel_.address() + kSemaphore;
-  const std::array<std::uint32_t, 8> words{Header(kCompute, kSetObject, 1),
+  const std::uint32_t entry = count_++ % Area::kEntries;
+  const std::uint64_t semaphore = channel_.address() + Area::kSemaphore;
+  const std::array<std::uint32_t, 8> words{Header(kCompute, kComputeSetObject, 1),
                                            compute_class_,
                                            Header(0, kSemAddrLo, 5),
                                            static_cast<std::uint32_t>(semaphore),
@@ -65,17 +68,17 @@ void IdleGroup::Hold() {
                                            count_,
                                            0,
                                            kAcquire};
-  const std::size_t at = kMethods + entry * kMethodBytes;
+  const std::size_t at = Area::kMethods + entry * Area::kMethodBytes;
   for (std::size_t i = 0; i < words.size(); ++i) {
     channel_.Store(at + i * sizeof(words[0]), words[i]);
   }
   channel_.SetEntry(entry, at, words.size());
-  channel_.Submit((entry + 1) % kEntries);
+  channel_.Submit((entry + 1) % Area::kEntries);
 }
 
 void IdleGroup::Release() {
   if (std::exchange(holds_, false)) {
-    channel_.Store(kSemaphore, count_);
+    channel_.Store(Area::kSemaphore, count_);
   }
 }
 

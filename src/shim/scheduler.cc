@@ -188,7 +188,8 @@ void Scheduler::AfterSchedule(std::size_t gpu, std::uint64_t object, Scheduled r
   for (const ledger::ChannelInfo& channel : one.channels) {
     if (IsOf(channel, object) && result == Scheduled::kOn) {
       const bool is_new = one.scheduled.insert(channel.id).second;
-      if (is_new && one.order.trigger == governor::Trigger::kRestart) {
+      const bool done = one.order.trigger == governor::Trigger::kSchedule;  // by this schedule
+      if (is_new && one.order.trigger != governor::Trigger::kNone && !done) {
         one.untriggered.insert(channel.group);
       }
     } else if (IsOf(channel, object) && result == Scheduled::kOff) {

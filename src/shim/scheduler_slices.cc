@@ -109,9 +109,9 @@ void Scheduler::ApplySlices(std::size_t index, Gpu& gpu) {
 }
 
 // Makes the time slices take effect that were set. Does nothing for a group that is not on the
-// GPU's list, whose first schedule does it. No group is scheduled while a channel of it is off by
-// an order (SwitchOff() says why); one that its owner has taken off, or has not scheduled, does not
-// keep the group's time slice as it was. If it fails, the next change tries again.
+// GPU's list: AfterSchedule() comes back to it. No group is scheduled while a channel of it is off
+// by an order (SwitchOff() says why); one that its owner has taken off, or has not scheduled, does
+// not keep the group's time slice as it was. If it fails, the next change tries again.
 void Scheduler::TriggerIfNeeded(std::size_t index, Gpu& gpu) {
   if (gpu.untriggered.empty() || paused_) {
     return;

@@ -68,7 +68,7 @@ Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   CGPU_ASSIGN_OR_RETURN(const auto others, ListUnmanaged(registry, node));
   const std::string file = "nvidia" + std::to_string(gpu.minor);
   for (const UnmanagedProcess& other : others) {
-    if (IsHarmless(other.pid)) {
+    if (other.user == 0 && IsHarmless(other.pid)) {
       continue;
     }
     for (const std::string& name : other.files) {
@@ -127,7 +127,7 @@ Result<int> Run(const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   for (const Gpu& gpu : gpus) {
     CGPU_ASSIGN_OR_RETURN(auto record, ReadCard(CardsOf(node), gpu.uuid, node.driver));
-    if (!record || flags.again) {
+    if (!record || flags.again || record->calibration.card.slices == governor::Effect::kUnknown) {
       CGPU_TRY(CheckIdle(registry, node, gpu));
       CGPU_ASSIGN_OR_RETURN(record, Ask(node, gpu, flags.interruptions));
       CGPU_TRY(CheckIdle(registry, node, gpu));  // who came meanwhile has spoilt the answers
