@@ -72,7 +72,7 @@ TESTED_ELSEWHERE = {
                 "notify_unsafe service spare"),
     "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server serving tls"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
-    "src/calibration/": ("needs a GPU: tests/e2e", "calibrate"),
+    "src/calibration/": ("needs a GPU: tests/e2e", "calibrate slice_orders"),
     "src/rmclient/": ("needs a driver: tests/e2e",
                       "channels_unsafe copy_queue error_events_unsafe idle_group mapping_unsafe "
                       "switches_unsafe user_channel_unsafe utilisation"),

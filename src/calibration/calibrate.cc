@@ -7,6 +7,7 @@
 #include <span>
 #include <thread>
 
+#include "calibration/slice_orders.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rmclient/copy_queue.h"
@@ -208,35 +209,17 @@ class Calibrator {
     return Drain(pair.second);
   }
 
-  Result<> SetSlice(std::size_t queue, std::uint64_t us) {
-    rm::NVA06C_CTRL_TIMESLICE_PARAMS params{us};
-    return Asked(client_.Control(queues_[queue].group(), rm::NVA06C_CTRL_CMD_SET_TIMESLICE, &params,
-                                 sizeof(params)),
-                 "setting a time slice");
+  Result<> SetSlice(rm::NvHandle group, std::uint64_t us) {
+    return Asked(cgpu::SetSlice(client_, group, us), "setting a time slice");
   }
   // Does what makes an order on this queue take effect.
   Outcome Trigger(Effect effect, std::size_t queue) {
-    return Trigger(effect, queues_[queue].group(), queues_[queue].channel());
-  }
-  Outcome Trigger(Effect effect, rm::NvHandle group, rm::NvHandle channel) {
-    if (effect == Effect::kSchedule) {
-      return rmclient::ScheduleGroup(client_, group);
-    }
-    if (effect == Effect::kPreempt) {
-      rm::NVA06C_CTRL_PREEMPT_PARAMS params{};
-      params.bWait = 1;
-      return client_.Control(group, rm::NVA06C_CTRL_CMD_PREEMPT, &params, sizeof(params));
-    }
-    if (effect == Effect::kRestart) {
-      rm::NVA06F_CTRL_RESTART_RUNLIST_PARAMS params{};
-      params.bForceRestart = 1;
-      return client_.Control(channel, rm::NVA06F_CTRL_CMD_RESTART_RUNLIST, &params, sizeof(params));
-    }
-    return {};
+    return Pull(client_, governor::TriggerOf(effect), queues_[queue].group(),
+                queues_[queue].channel());
   }
   Result<> SetSlices(const Pair& pair, std::uint64_t a_us, std::uint64_t b_us) {
-    CGPU_TRY(SetSlice(pair.first, a_us));
-    return SetSlice(pair.second, b_us);
+    CGPU_TRY(SetSlice(queues_[pair.first].group(), a_us));
+    return SetSlice(queues_[pair.second].group(), b_us);
   }
 
   // Tries one way after another on time slices that stay set: the first one after which they hold
@@ -315,15 +298,12 @@ class Calibrator {
       return {};
     }
     rmclient::IdleGroup& idle = *made;
-    rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{kLongUs};
-    CGPU_TRY(Asked(
-        client_.Control(idle.group(), rm::NVA06C_CTRL_CMD_SET_TIMESLICE, &slice, sizeof(slice)),
-        "setting a time slice"));
+    CGPU_TRY(SetSlice(idle.group(), kLongUs));
     CGPU_TRY(
         Asked(rmclient::ScheduleGroup(client_, idle.group()), "scheduling an idle channel group"));
-    CGPU_TRY(SetSlice(0, kShortUs));
+    CGPU_TRY(SetSlice(queues_[0].group(), kShortUs));
     (void)Trigger(result_.card.slices, 0);
-    (void)Trigger(result_.card.slices, idle.group(), idle.channel());
+    (void)Pull(client_, governor::TriggerOf(result_.card.slices), idle.group(), idle.channel());
     idle.Hold();
     const double held = RunAlone(0);
     idle.Release();

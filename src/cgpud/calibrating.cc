@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <utility>
 
 #include "base/child.h"
 #include "host/capping.h"
 #include "host/node.h"
+#include "host/shim_process.h"
 
 namespace cgpu {
 namespace {
@@ -22,13 +22,6 @@ namespace {
 constexpr std::chrono::seconds kIdle{10};
 constexpr std::chrono::seconds kFirstBackoff{60};
 constexpr std::chrono::seconds kLastBackoff{3600};
-
-// Returns the path of the program `cgpu`, which lies beside this one.
-std::string ProgramPath() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "cgpu").string();
-}
 
 // Returns the last line that it holds.
 std::string LastLine(int file) {
@@ -59,8 +52,7 @@ std::string LastLine(int file) {
 
 // Returns the GPUs that have a container.
 Result<std::set<std::string>> Calibrating::InUse() const {
-  CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry_.List(lock));
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());
   std::set<std::string> uuids;
   for (const Reservation& reservation : live) {
     for (const GpuGrant& grant : reservation.gpus) {
@@ -70,27 +62,25 @@ Result<std::set<std::string>> Calibrating::InUse() const {
   return uuids;
 }
 
-// Starts to ask a GPU. Returns why it cannot.
-std::optional<std::string> Calibrating::Start(const std::string& uuid) {
+// Starts to ask a GPU.
+Result<> Calibrating::Start(const std::string& uuid) {
+  CGPU_ASSIGN_OR_RETURN(const auto program, ProgramPath("cgpu"));
   said_.reset(memfd_create("cgpu-calibrate", MFD_CLOEXEC));
-  std::vector<std::string> words{ProgramPath(), "calibrate", uuid};
+  std::vector<std::string> words{program, "calibrate", uuid};
   if (!node_.empty()) {
     words.insert(words.end(), {"--node", node_});
   }
   const pid_t parent = getpid();
-  const auto child = Fork();
-  if (!child.ok()) {
-    return child.error().what;
-  }
-  if (*child == 0) {
+  CGPU_ASSIGN_OR_RETURN(const pid_t child, Fork());
+  if (child == 0) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
       _exit(127);
     }
     Execute(words, said_.get());
   }
-  child_ = *child;
+  child_ = child;
   asked_ = uuid;
-  return std::nullopt;
+  return {};
 }
 
 std::vector<std::string> Calibrating::Look(Clock::time_point now) {
@@ -129,12 +119,14 @@ std::vector<std::string> Calibrating::Look(Clock::time_point now) {
       next_ = next_ ? std::min(*next_, from) : from;
       continue;
     }
-    if (const auto why = Start(gpu.uuid)) {
-      log.push_back("GPU " + gpu.uuid + " is not asked how it takes orders: " + *why);
+    if (const auto started = Start(gpu.uuid); !started.ok()) {
+      log.push_back("GPU " + gpu.uuid +
+                    " is not asked how it takes orders: " + started.error().what);
       idle_[gpu.uuid] = now + kLastBackoff;
       continue;
     }
-    if (!backoff_.contains(gpu.uuid)) {
+    if (!backoff_.contains(gpu.uuid)) {  // the first time
+      told_.erase(gpu.uuid);             // that it waits; a failure is something else
       log.push_back("asks GPU " + gpu.uuid + " how it takes orders; it takes less than a minute");
     }
     next_.reset();

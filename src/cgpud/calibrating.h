@@ -44,7 +44,7 @@ class Calibrating {
 
  private:
   [[nodiscard]] Result<std::set<std::string>> InUse() const;
-  [[nodiscard]] std::optional<std::string> Start(const std::string& uuid);
+  [[nodiscard]] Result<> Start(const std::string& uuid);
 
   const Registry& registry_;
   const std::string node_;

@@ -72,11 +72,6 @@ void Governing::FindMeans() {
   means_ = node_ ? MeansOfGpus(*node_) : Means();
 }
 
-CardMeans Governing::MeansOfGpu(const std::string& uuid) const {
-  const auto known = means_.find(uuid);
-  return known == means_.end() ? CardMeans() : known->second;
-}
-
 // Returns whether time slices that are set while programs run take effect, at once or by what the
 // shim does then, as far as the GPU has shown. Those of simulated GPUs do that nobody
 // has asked, unless they are to stand for real ones.
@@ -130,10 +125,10 @@ void Governing::PlanIdle(const std::string& uuid, Gpu& gpu, std::vector<std::str
     return;
   }
   const auto listed = std::ranges::find(node_->gpus, uuid, &cgpu::Gpu::uuid);
-  auto made = IdleHolder::Make(*node_, *listed, MeansOfGpu(uuid).card.slices, gpu.idle.slice_us());
+  auto made = IdleHolder::Make(
+      *node_, *listed, governor::TriggerOf(MeansIn(means_, uuid).card.slices), gpu.idle.slice_us());
   if (made.ok()) {
     holders_.emplace(uuid, std::move(*made));
-    unheld_.erase(uuid);
   } else {
     GiveUpIdle(uuid, gpu, made.error(), log);
   }
@@ -170,18 +165,17 @@ std::vector<std::string> Governing::Refresh() {
   for (auto& [uuid, plan] : *plans) {
     Gpu& gpu = gpus[uuid];
     static_cast<PlannedGpu&>(gpu) = std::move(plan);
-    const CardMeans means = MeansOfGpu(uuid);
+    const CardMeans means = MeansIn(means_, uuid);
     for (PlannedMember& member : gpu.members) {
       if (member.order.slice_us != 0) {
         member.order.trigger = governor::TriggerOf(means.card.slices);
       }
     }
-    // The feedback holds for these members and this plan.
     gpu.measured = std::chrono::steady_clock::now();
     if (const auto before = gpus_.find(uuid); before != gpus_.end()) {
       gpu.idle = before->second.idle;
       gpu.measured = before->second.measured;
-      if (before->second.members == gpu.members) {
+      if (before->second.members == gpu.members) {  // the feedback holds for this plan
         gpu.feedback = before->second.feedback;
       }
     }
@@ -206,6 +200,8 @@ std::vector<std::string> Governing::Refresh() {
   for (auto& [uuid, gpu] : gpus_) {
     if (gpu.idles && !measuring_.watches(uuid)) {
       GiveUpIdle(uuid, gpu, Error{Code::kUnavailable, 0, "what they get is not known", {}}, log);
+    } else if (gpu.idles) {
+      unheld_.erase(uuid);
     }
   }
   // A plan does not postpone a measurement: plans may come as often as somebody likes.

@@ -86,7 +86,6 @@ class Governing {
   };
 
   void FindMeans();
-  [[nodiscard]] CardMeans MeansOfGpu(const std::string& uuid) const;
   [[nodiscard]] bool MayCorrect(const std::string& uuid, const CardMeans& means,
                                 std::vector<std::string>& log);
   void PlanIdle(const std::string& uuid, Gpu& gpu, std::vector<std::string>& log);

@@ -9,10 +9,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "base/result.h"
-#include "governor/card.h"
+#include "governor/order.h"
 #include "host/node.h"
 #include "rmclient/gpus.h"
 #include "rmclient/idle_group.h"
@@ -21,10 +20,10 @@ namespace cgpu {
 
 class IdleHolder {
  public:
-  // Makes the group, with a time slice, and lets it run. `effect`: what makes time slices take
+  // Makes the group, with a time slice, and lets it run. `trigger`: what makes time slices take
   // effect on this GPU.
   [[nodiscard]] static Result<IdleHolder> Make(const Node& node, const Gpu& gpu,
-                                               governor::Effect effect, std::uint32_t slice_us);
+                                               governor::Trigger trigger, std::uint32_t slice_us);
 
   IdleHolder(IdleHolder&&) = default;
   IdleHolder& operator=(IdleHolder&&) = delete;
@@ -34,14 +33,13 @@ class IdleHolder {
   [[nodiscard]] Result<> Set(std::uint32_t slice_us);
 
  private:
-  [[nodiscard]] Result<> Pull(const std::string& on);
   IdleHolder(std::unique_ptr<rmclient::Session> session, rmclient::IdleGroup group,
-             governor::Effect effect)
-      : session_(std::move(session)), group_(std::move(group)), effect_(effect) {}
+             governor::Trigger trigger)
+      : session_(std::move(session)), group_(std::move(group)), trigger_(trigger) {}
 
   std::unique_ptr<rmclient::Session> session_;  // outlives the group
   rmclient::IdleGroup group_;
-  governor::Effect effect_;
+  governor::Trigger trigger_;
   std::uint32_t slice_us_ = 0;  // that was set last
 };
 

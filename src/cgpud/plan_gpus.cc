@@ -26,6 +26,11 @@ Means MeansOfGpus(const Node& node) {
   return means;
 }
 
+CardMeans MeansIn(const Means& means, const std::string& uuid) {
+  const auto known = means.find(uuid);
+  return known == means.end() ? CardMeans() : known->second;
+}
+
 Means MeansOfNode(const std::string& name) {
   const auto node = FindNode(name);
   return node.ok() ? MeansOfGpus(*node) : Means();
@@ -59,10 +64,7 @@ std::map<std::string, PlannedGpu> PlanGpus(const Registry& registry, const Regis
       gpu.members.clear();  // it stays as it is there
       continue;
     }
-    const auto known = means.find(uuid);
-    const governor::Rules rules =
-        RulesFor(*settings, max_inst,
-                 known == means.end() ? governor::Capping::kNone : known->second.capping);
+    const governor::Rules rules = RulesFor(*settings, max_inst, MeansIn(means, uuid).capping);
     const auto orders = governor::Plan(rules, members[uuid]);
     gpu.policy = rules.policy;
     const auto shares = governor::Shares(rules, members[uuid]);

@@ -39,6 +39,8 @@ struct PlannedGpu {
 // host's GPUs beside it: theirs are not in it.
 using Means = std::map<std::string, CardMeans>;
 [[nodiscard]] Means MeansOfGpus(const Node& node);
+// Returns those of one GPU; for one that is not among them, those of which nothing is known.
+[[nodiscard]] CardMeans MeansIn(const Means& means, const std::string& uuid);
 // Returns them for `node`, as FindNode() takes its name: none, if it is not there.
 [[nodiscard]] Means MeansOfNode(const std::string& node);
 

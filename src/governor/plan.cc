@@ -135,26 +135,34 @@ void PourOver(const std::vector<double>& caps, std::vector<double>& shares) {
   }
 }
 
+// Returns the most that a member may have, 0 to 1; 1: it has no cap.
+double MostOf(const Rules& rules, const std::vector<Member>& members, const Member& member) {
+  if (member.request.high_priority) {
+    return 1;
+  }
+  if (IsCapped(rules)) {
+    return CapOf(rules, members, member);
+  }
+  return rules.policy == Policy::kSoft
+             ? static_cast<double>(member.request.max_percent.value_or(100)) / 100
+             : 1;
+}
+
 // Returns the parts of a round of those of normal priority, where an idle group has the rest of it:
 // a container whose cap is below its share of what all want has its cap.
 std::vector<double> PartsBesideIdle(const Rules& rules, const std::vector<Member>& members,
                                     const std::vector<double>& parts) {
-  std::vector<double> beside = parts;
+  std::vector<double> beside(members.size(), 0);
   std::vector<double> caps(members.size(), 1);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const ComputeRequest& request = members[i].request;
-    if (!request.high_priority && IsCapped(rules)) {
-      beside[i] = CapOf(rules, members, members[i]);
-    } else if (!request.high_priority && rules.policy == Policy::kSoft) {
-      caps[i] = static_cast<double>(request.max_percent.value_or(100)) / 100;
-    } else {
-      beside[i] = 0;
+    if (!members[i].request.high_priority) {
+      caps[i] = MostOf(rules, members, members[i]);
+      beside[i] = IsCapped(rules) ? caps[i] : parts[i];
     }
   }
   PourOver(caps, beside);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const bool keeps = members[i].request.high_priority || beside[i] == 0;
-    beside[i] = keeps ? parts[i] : beside[i];
+    beside[i] = members[i].request.high_priority ? parts[i] : beside[i];
   }
   return beside;
 }
@@ -371,20 +379,16 @@ std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) 
 }
 
 std::vector<double> Caps(const Rules& rules, const std::vector<Member>& members) {
-  std::vector<double> caps(members.size(), 1);
-  bool any = false;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i].request.high_priority) {
-      continue;
-    }
-    if (IsCapped(rules)) {
-      caps[i] = CapOf(rules, members, members[i]);
-    } else if (rules.policy == Policy::kSoft) {
-      caps[i] = static_cast<double>(members[i].request.max_percent.value_or(100)) / 100;
-    }
-    any = any || caps[i] < 1;
+  if (rules.capping != Capping::kIdleGroup) {
+    return {};
   }
-  return any && rules.capping == Capping::kIdleGroup ? caps : std::vector<double>();
+  std::vector<double> caps;
+  caps.reserve(members.size());
+  for (const Member& member : members) {
+    caps.push_back(MostOf(rules, members, member));
+  }
+  const bool any = std::ranges::any_of(caps, [](double cap) { return cap < 1; });
+  return any ? caps : std::vector<double>();
 }
 
 std::vector<double> Shares(const Rules& rules, const std::vector<Member>& members) {
@@ -399,11 +403,8 @@ std::vector<double> Shares(const Rules& rules, const std::vector<Member>& member
   const double part = both && windows ? PartOfWindow(rules, members) : 1;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const ComputeRequest& request = members[i].request;
-    if (!request.high_priority && IsCapped(rules)) {
-      caps[i] = CapOf(rules, members, members[i]) * part;
-    } else if (!request.high_priority && rules.policy == Policy::kSoft) {
-      caps[i] = static_cast<double>(request.max_percent.value_or(100)) / 100;
-    }
+    const bool in_window = !request.high_priority && IsCapped(rules);
+    caps[i] = MostOf(rules, members, members[i]) * (in_window ? part : 1);
     if (both) {
       shares[i] *= (request.high_priority ? rules.prio_ratio : 100 - rules.prio_ratio) / 100.0;
     }

@@ -71,116 +71,103 @@ def held(node, members, wanted, seconds=3):
 CAPS = (2, 10, 30, 50)
 
 
-def alone(effect):
-    """Caps of 2, 10, 30 and 50 %, on a GPU each, over 10 s of its time; then beside a full queue."""
+def on_calibrated(function, *words, gpus=1):
+    """A case on a calibrated node that stands for real GPUs, with a cgpud of its own."""
     def case(_, daemon):
         daemon.stop()
-        with asked_node(*([] if effect == "at-once" else ["--slices-take-effect", effect]), gpus=4) as node:
+        with asked_node(*words, gpus=gpus) as node:
             calibrated(node)
-            (policy, *_) = json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))
-            t.check((policy["caps"], policy["capping"]) == (True, "idle-group"), policy)
             daemon = start_cgpud(node, engines.RUNC)
-            capped = [alone_on(node, "cap%d" % cap, card, "--compute", str(cap)) for card, cap in enumerate(CAPS)]
-            held_all(node, [[member] for member in capped], [[cap] for cap in CAPS], seconds=10)
-            beside = [alone_on(node, "beside%d" % cap, card, "--compute", "40") for card, cap in enumerate(CAPS)]
-            held_all(node, list(map(list, zip(capped, beside))), [[cap, 40] for cap in CAPS], seconds=10)
-            for member in (*capped, *beside):
-                member.process.kill()
+            function(node, daemon)
             daemon.stop()
         daemon.start()
     return case
 
 
-def neighbours(_, daemon):
+def caps(node, _):
+    """Caps of 2, 10, 30 and 50 %, on a GPU each, over 10 s of its time; then beside a full queue."""
+    (policy, *_) = json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))
+    t.check((policy["caps"], policy["capping"]) == (True, "idle-group"), policy)
+    capped = [alone_on(node, "cap%d" % cap, card, "--compute", str(cap)) for card, cap in enumerate(CAPS)]
+    held_all(node, [[member] for member in capped], [[cap] for cap in CAPS], seconds=10)
+    beside = [alone_on(node, "beside%d" % cap, card, "--compute", "40") for card, cap in enumerate(CAPS)]
+    held_all(node, list(map(list, zip(capped, beside))), [[cap, 40] for cap in CAPS], seconds=10)
+    for member in (*capped, *beside):
+        member.process.kill()
+
+
+def neighbours(node, daemon):
     """A neighbour that falls idle, or comes and goes, gives a container no more than its cap; nor does cgpud
     that is killed and comes back."""
-    daemon.stop()
-    with asked_node() as node:
-        calibrated(node)
-        daemon = start_cgpud(node, engines.RUNC)
-        a = Member(node, "thirty", "--compute", "30").feed()
-        b = Member(node, "fifty", "--compute", "50", kernel=5000).feed()
-        held(node, [a, b], [30, 50])
+    a = Member(node, "thirty", "--compute", "30").feed()
+    b = Member(node, "fifty", "--compute", "50", kernel=5000).feed()
+    held(node, [a, b], [30, 50])
+    b.stop()
+    t.wait_for(lambda: of_gpu(node, [b], 0.5)[0] < 0.1, "it does not stop")
+    held(node, [a], [30])
+    end, first, passed = time.monotonic() + 10, _times(node, [a])[0], _engine(node)[1]
+    while time.monotonic() < end:
+        b.feed()
+        gets(node, [b], lambda got: got[0] > 100 * MS)
         b.stop()
-        t.wait_for(lambda: of_gpu(node, [b], 0.5)[0] < 0.1, "it does not stop")
-        held(node, [a], [30])
-        end, first, passed = time.monotonic() + 10, _times(node, [a])[0], _engine(node)[1]
-        while time.monotonic() < end:
-            b.feed()
-            gets(node, [b], lambda got: got[0] > 100 * MS)
-            b.stop()
-        got = 100 * (_times(node, [a])[0] - first) / (_engine(node)[1] - passed)
-        print("beside one that comes and goes: %.1f %%" % got)
-        t.check(20 < got < 31, "it gets %.1f %%" % got)
-        daemon.stop(signal.SIGKILL)
-        t.wait_for(lambda: of_gpu(node, [a], 0.5)[0] > 90, "who holds it back?")
-        daemon.start()
-        held(node, [a], [30])
-        a.stop()
-        for member in (a, b):
-            member.end()
-        t.wait_for(lambda: not node.books()["gpus"][0]["groups"], lambda: "the idle group stays: %s" % node.books())
-        daemon.stop()
+    got = 100 * (_times(node, [a])[0] - first) / (_engine(node)[1] - passed)
+    print("beside one that comes and goes: %.1f %%" % got)
+    t.check(20 < got < 31, "it gets %.1f %%" % got)
+    daemon.stop(signal.SIGKILL)
+    t.wait_for(lambda: of_gpu(node, [a], 0.5)[0] > 90, "who holds it back?")
     daemon.start()
+    held(node, [a], [30])
+    a.stop()
+    for member in (a, b):
+        member.end()
+    t.wait_for(lambda: not node.books()["gpus"][0]["groups"], lambda: "the idle group stays: %s" % node.books())
 
 
-def full(_, daemon):
+def full(node, _):
     """Where the caps leave nothing, the idle group wants nothing, and takes what one leaves; a maximum under
     `soft` holds."""
-    daemon.stop()
-    with asked_node() as node:
-        calibrated(node)
-        daemon = start_cgpud(node, engines.RUNC)
-        a = Member(node, "a", "--compute", "50").feed()
-        b = Member(node, "b", "--compute", "50").feed()
-        t.wait_for(lambda: sum(of_gpu(node, [a, b], 1)) > 97, "the idle group has a part of it")
-        close(shares(node, a, b), [50, 50])
-        b.stop()
-        held(node, [a], [50])
-        a.stop()
-        for member in (a, b):
-            member.end()
-        a = Member(node, "low", "--compute", "30", "--compute-max", "60").feed()
-        held(node, [a], [60])
-        b = Member(node, "high", "--compute", "70").feed()
-        t.wait_for(lambda: abs(shares(node, a, b, total_ms=500)[0] - 30) < 3, "not 30 and 70")
-        for member in (a, b):
-            member.stop()
-            member.end()
-        daemon.stop()
-    daemon.start()
+    a = Member(node, "a", "--compute", "50").feed()
+    b = Member(node, "b", "--compute", "50").feed()
+    t.wait_for(lambda: sum(of_gpu(node, [a, b], 1)) > 97, "the idle group has a part of it")
+    close(shares(node, a, b), [50, 50])
+    b.stop()
+    held(node, [a], [50])
+    a.stop()
+    for member in (a, b):
+        member.end()
+    a = Member(node, "low", "--compute", "30", "--compute-max", "60").feed()
+    held(node, [a], [60])
+    b = Member(node, "high", "--compute", "70").feed()
+    t.wait_for(lambda: abs(shares(node, a, b, total_ms=500)[0] - 30) < 3, "not 30 and 70")
+    for member in (a, b):
+        member.stop()
+        member.end()
 
 
-def waiting(_, daemon):
+def waiting(node, _):
     """A program that waits for each of its kernels gets its percentage, too; and a container of high priority
     waits no longer than beside others."""
-    daemon.stop()
-    with asked_node() as node:
-        calibrated(node)
-        daemon = start_cgpud(node, engines.RUNC)
-        one = Member(node, "waits", "--compute", "30", kernel=1000)
-        log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "loop", "--compute", "20"))
-        t.wait_for(lambda: len(_groups(node)) == 2, "it does not begin")
-        (shim,) = {group["pid"] for group in _groups(node)} - {one.shim}
-        looper = type("Looper", (), {"shim": shim})
-        t.wait_for(lambda: 18 < of_gpu(node, [looper], 1)[0] < 21, lambda: "not 20 %%: %s" % _groups(node))
-        t.check(of_gpu(node, [looper], 3)[0] < 21, "more than 20 %")
-        log.popen.send_signal(signal.SIGTERM)
-        log.end()
-        one.end()
-        capped = Member(node, "thirty", "--compute", "30").feed()
-        urgent = Member(node, "urgent", "--priority", "high", kernel=100)
-        t.wait_for(lambda: urgent.group()["interleave"] == 2 and capped.slice_us() == 514,
-                   lambda: "no priority: %s" % _groups(node))
-        t.wait_for(lambda: 25 < of_card(node, capped, total_ms=500) < 31, "no cap beside one of high priority")
-        times = sorted(waits(node, urgent, count=200))
-        print("it waits %.0f us at the 99th percentile" % times[len(times) * 99 // 100])
-        t.check(times[len(times) * 99 // 100] < 1500, "it waits %s us" % times[-5:])
-        capped.stop()
-        for member in (capped, urgent):
-            member.end()
-        daemon.stop()
-    daemon.start()
+    one = Member(node, "waits", "--compute", "30", kernel=1000)
+    log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "loop", "--compute", "20"))
+    t.wait_for(lambda: len(_groups(node)) == 2, "it does not begin")
+    (shim,) = {group["pid"] for group in _groups(node)} - {one.shim}
+    looper = type("Looper", (), {"shim": shim})
+    t.wait_for(lambda: 18 < of_gpu(node, [looper], 1)[0] < 21, lambda: "not 20 %%: %s" % _groups(node))
+    t.check(of_gpu(node, [looper], 3)[0] < 21, "more than 20 %")
+    log.popen.send_signal(signal.SIGTERM)
+    log.end()
+    one.end()
+    capped = Member(node, "thirty", "--compute", "30").feed()
+    urgent = Member(node, "urgent", "--priority", "high", kernel=100)
+    t.wait_for(lambda: urgent.group()["interleave"] == 2 and capped.slice_us() == 514,
+               lambda: "no priority: %s" % _groups(node))
+    t.wait_for(lambda: 25 < of_card(node, capped, total_ms=500) < 31, "no cap beside one of high priority")
+    times = sorted(waits(node, urgent, count=200))
+    print("it waits %.0f us at the 99th percentile" % times[len(times) * 99 // 100])
+    t.check(times[len(times) * 99 // 100] < 1500, "it waits %s us" % times[-5:])
+    capped.stop()
+    for member in (capped, urgent):
+        member.end()
 
 
 def asked(_, daemon):
@@ -214,9 +201,11 @@ def asked(_, daemon):
     daemon.start()
 
 
-CASES = {"at-once": alone("at-once"), "restart": alone("restart"), "schedule": alone("own-schedule"),
-         "preempt": alone("preempt"), "neighbours": neighbours, "full": full,
-         "waiting": waiting, "asked": asked}
+EFFECT = "--slices-take-effect"
+CASES = {"at-once": on_calibrated(caps, gpus=4), "restart": on_calibrated(caps, EFFECT, "restart", gpus=4),
+         "schedule": on_calibrated(caps, EFFECT, "own-schedule", gpus=4),
+         "preempt": on_calibrated(caps, EFFECT, "preempt", gpus=4), "neighbours": on_calibrated(neighbours),
+         "full": on_calibrated(full), "waiting": on_calibrated(waiting), "asked": asked}
 
 if __name__ == "__main__":
     isolation.main({name: lambda function=function: run(function) for name, function in CASES.items()})

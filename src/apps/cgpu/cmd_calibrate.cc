@@ -35,11 +35,6 @@ struct Flags {
   std::string node;
 };
 
-Result<std::vector<Reservation>> LiveContainers(const Registry& registry) {
-  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  return registry.List(lock);
-}
-
 // Programs that have the files of GPUs open and give them no work: the simulated GPU itself, cgpu's
 // own, NVIDIA's monitors.
 constexpr std::string_view kHarmless[] = {
@@ -57,7 +52,7 @@ bool IsHarmless(unsigned pid) {
 Result<> CheckIdle(const Registry& registry, const Node& node, const Gpu& gpu) {
   const std::string what = "GPU " + std::to_string(gpu.index) + " is in use: ";
   const char* const hint = "try again when nobody uses it";
-  CGPU_ASSIGN_OR_RETURN(const auto live, LiveContainers(registry));
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
   for (const Reservation& reservation : live) {
     for (const GpuGrant& grant : reservation.gpus) {
       if (grant.gpu.uuid == gpu.uuid) {

@@ -137,8 +137,7 @@ class Top {
     GpuLines gpu;
     gpu.uuid = uuid;
     gpu.policy = plan.policy;
-    const auto known = means.find(uuid);
-    gpu.caps = known != means.end() && known->second.capping != governor::Capping::kNone;
+    gpu.caps = MeansIn(means, uuid).capping != governor::Capping::kNone;
     const double span_ns = measured.engine ? static_cast<double>(measured.engine->span_ns) : 0;
     if (measured.engine) {
       gpu.busy = Part(static_cast<double>(measured.engine->busy_ns), span_ns);
