@@ -153,10 +153,10 @@ int Main(int argc, char** argv) {
   }
   std::string hang_rules = "all";
   app.AddOption("--hang-rules", hang_rules, "As `cgpu sim start` takes it");
-  std::string slices = "at-once";
-  app.AddOption("--slices-take-effect", slices, "As `cgpu sim start` takes it");
-  std::string channels = "at-once";
-  app.AddOption("--channels-go-off", channels, "As `cgpu sim start` takes it");
+  std::string slices;
+  app.AddOption("--slices-take-effect", slices, "As `cgpu sim start` takes it").Required();
+  std::string channels;
+  app.AddOption("--channels-go-off", channels, "As `cgpu sim start` takes it").Required();
   bool no_caps = false;
   app.AddFlag("--no-caps", no_caps, "As `cgpu sim start` takes it");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
@@ -177,7 +177,8 @@ int Main(int argc, char** argv) {
   }
   options.slice_effect = *slice_effect;
   options.disable_effect = *disable_effect;
-  return Serve(name, gpus, driver, options, hang_rules, !no_caps);
+  const bool caps = !no_caps && options.disable_effect == engine::DisableEffect::kAtOnce;
+  return Serve(name, gpus, driver, options, hang_rules, caps);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr std::size_t kNotifier = 0;
 constexpr std::size_t kSemaphore = 0x1000;
 constexpr std::size_t kUserd = 0x2000;
 constexpr std::size_t kProgramsAt = 0x4000;
-constexpr std::size_t kQmdBytes = 256;
+constexpr std::size_t kQmdBytes = 512;  // Blackwell's has 384, and begins at a multiple of 256
 constexpr std::size_t kSlot = WorkQueue::kProgramBytes + kQmdBytes;
 constexpr std::size_t kRing = 0x10000;
 constexpr std::size_t kEntryBytes = 8;
@@ -32,9 +32,11 @@ constexpr std::size_t kGpPut = 0x8C;  // Nvc56fControl
 constexpr std::size_t kInfo32 = 8;    // offset in NvNotification
 constexpr std::size_t kStatus = 12;   // info16, and status in the upper half
 
-// Words of a QMD of layout 3.0: PROGRAM_ADDRESS_LOWER and _UPPER.
-constexpr std::size_t kQmdProgramLower = 48 * sizeof(std::uint32_t);
-constexpr std::size_t kQmdProgramUpper = 49 * sizeof(std::uint32_t);
+// Words of a QMD: PROGRAM_ADDRESS_LOWER, and _UPPER after it. Layout 3.0, clc6c0qmd.h, and 5.0 of
+// Blackwell, clcec0qmd.h, which leaves out the lowest bits of the address.
+constexpr std::size_t kQmdProgram = 48 * sizeof(std::uint32_t);
+constexpr std::size_t kQmd5Program = 32 * sizeof(std::uint32_t);
+constexpr unsigned kQmd5Shift = 4;
 
 constexpr std::uint32_t kCompute = 1;  // its subchannel
 constexpr std::uint32_t kSetObject = 0;
@@ -48,9 +50,9 @@ constexpr std::uint32_t kInvalidateCopySchedule = 9;
 
 constexpr rm::NvU32 kChannelClasses[] = {rm::AMPERE_CHANNEL_GPFIFO_A, rm::TURING_CHANNEL_GPFIFO_A,
                                          rm::VOLTA_CHANNEL_GPFIFO_A};
-constexpr rm::NvU32 kComputeClasses[] = {rm::HOPPER_COMPUTE_A, rm::AMPERE_COMPUTE_B,
-                                         rm::AMPERE_COMPUTE_A, rm::TURING_COMPUTE_A,
-                                         rm::VOLTA_COMPUTE_A};
+constexpr rm::NvU32 kComputeClasses[] = {
+    rm::BLACKWELL_COMPUTE_A, rm::HOPPER_COMPUTE_A, rm::ADA_COMPUTE_A,  rm::AMPERE_COMPUTE_B,
+    rm::AMPERE_COMPUTE_A,    rm::TURING_COMPUTE_A, rm::VOLTA_COMPUTE_A};
 
 // Returns the header of incrementing methods.
 constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method,
@@ -101,7 +103,7 @@ Result<> WorkQueue::MakeObjects(const rmclient::Gpu& gpu, rm::NvHandle memory) {
   compute_class_ = rmclient::FirstOf(kComputeClasses, classes);
   if (channel_class == 0 || compute_class_ == 0) {
     return Error{Code::kUnsupported, 0, "GPU " + gpu.bdf + " has no channel that is known here",
-                 "GPUs from Volta to Hopper are known"};
+                 "GPUs from Volta to Blackwell are known"};
   }
   const std::string what = "making a channel on GPU " + gpu.bdf;
   CGPU_TRY(rmclient::Checked(rmclient::AllocChannelGroup(*client_, gpu, &group_), what));
@@ -127,8 +129,11 @@ Result<unsigned> WorkQueue::AddProgram(std::span<const std::byte> program) {
   }
   const std::size_t at = kProgramsAt + programs_ * kSlot;
   WriteProgram(programs_, program);
-  Store(at + kProgramBytes + kQmdProgramLower, static_cast<std::uint32_t>(address_ + at));
-  Store(at + kProgramBytes + kQmdProgramUpper, static_cast<std::uint32_t>((address_ + at) >> 32));
+  const bool layout5 = compute_class_ >= rm::BLACKWELL_COMPUTE_A;
+  const std::uint64_t address = (address_ + at) >> (layout5 ? kQmd5Shift : 0);
+  const std::size_t word = at + kProgramBytes + (layout5 ? kQmd5Program : kQmdProgram);
+  Store(word, static_cast<std::uint32_t>(address));
+  Store(word + sizeof(std::uint32_t), static_cast<std::uint32_t>(address >> 32));
   return programs_++;
 }
 

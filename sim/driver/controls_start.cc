@@ -35,14 +35,12 @@ rm::NvU32 BusInfo(const ControlCall& call, rm::NvU32 index) {
   }
 }
 
-// subdevice_ctrl_gpu_kernel.c getGpuInfos(): whether the GPU is divided. Those with MIG are those
-// that NVIDIA's MIG user guide lists: A100 and H100 and their kin.
+// subdevice_ctrl_gpu_kernel.c getGpuInfos(): whether the GPU is divided.
 rm::NvU32 GpuInfo(const ControlCall& call, rm::NvU32 index) {
   constexpr rm::NvU32 kSmcMode = 0x2A;  // NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE, ctrl2080gpu.h
   constexpr rm::NvU32 kUnsupported = 0;
   constexpr rm::NvU32 kDisabled = 2;
-  const Chip* chip = call.GetGpu().model->chip;
-  const bool divisible = chip == &kGa100 || chip == &kGh100;
+  const bool divisible = call.GetGpu().model->chip->Divisible();
   return index == kSmcMode && divisible ? kDisabled : kUnsupported;
 }
 

@@ -16,10 +16,14 @@ struct GpuOptions {
   // 455.
   std::uint64_t preempt_us = 300;
   std::uint64_t copy_gbps = 20;  // 10^9 bytes a second, of each copy engine
-  // When orders take effect. An H200: at once, all of them.
+  // When orders take effect. At once, as on an H200; `cgpu sim start` takes kCautiousEffect.
   engine::SliceEffect slice_effect = engine::SliceEffect::kAtOnce;
   engine::DisableEffect disable_effect = engine::DisableEffect::kAtOnce;
 };
+
+// The most cautious that has a witness, for both: the runlist is to be restarted
+// (docs/reference/simulated-driver.md).
+inline constexpr std::string_view kCautiousEffect = "restart";
 
 // Parse at-once, preempt, own-schedule, any-schedule, restart, never, and at-once, restart.
 // kInvalid, with all of them.

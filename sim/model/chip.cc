@@ -166,6 +166,86 @@ constexpr rm::NvU32 kGh100Classes[] = {ACCESS_COUNTER_NOTIFY_BUFFER,
                                        rm::TURING_USERMODE_A,
                                        rm::VOLTA_CHANNEL_GPFIFO_A,
                                        rm::VOLTA_USERMODE_A};
+constexpr rm::NvU32 kAd104Classes[] = {ACCESS_COUNTER_NOTIFY_BUFFER,
+                                       ADA_A,
+                                       rm::ADA_COMPUTE_A,
+                                       rm::AMPERE_CHANNEL_GPFIFO_A,
+                                       rm::AMPERE_DMA_COPY_B,
+                                       rm::AMPERE_USERMODE_A,
+                                       rm::FERMI_CONTEXT_SHARE_A,
+                                       FERMI_TWOD_A,
+                                       rm::FERMI_VASPACE_A,
+                                       G84_PERFBUFFER,
+                                       GF100_SUBDEVICE_INFOROM,
+                                       GF100_SUBDEVICE_MASTER,
+                                       GF100_TIMED_SEMAPHORE_SW,
+                                       GF100_ZBC_CLEAR,
+                                       GP100_UVM_SW,
+                                       rm::KEPLER_CHANNEL_GROUP_A,
+                                       KEPLER_DEVICE_VGPU,
+                                       KEPLER_INLINE_TO_MEMORY_B,
+                                       MMU_FAULT_BUFFER,
+                                       NV0060_SYNC_GPU_BOOST,
+                                       rm::NV01_MEMORY_VIRTUAL,
+                                       NV04_SOFTWARE_TEST,
+                                       NV50_DEFERRED_API_CLASS,
+                                       rm::NV50_MEMORY_VIRTUAL,
+                                       rm::NV50_P2P,
+                                       rm::NV50_THIRD_PARTY_P2P,
+                                       NVA081_VGPU_CONFIG,
+                                       NVA084_KERNEL_HOST_VGPU_DEVICE,
+                                       NVC9B0_VIDEO_DECODER,
+                                       NVC9B7_VIDEO_ENCODER,
+                                       NVC9D1_VIDEO_NVJPG,
+                                       NVC9FA_VIDEO_OFA,
+                                       NV_CONFIDENTIAL_COMPUTE,
+                                       rm::RM_USER_SHARED_DATA,
+                                       rm::TURING_CHANNEL_GPFIFO_A,
+                                       rm::TURING_USERMODE_A,
+                                       rm::VOLTA_CHANNEL_GPFIFO_A,
+                                       rm::VOLTA_USERMODE_A};
+// From 595.45.04.
+constexpr rm::NvU32 kGb100Classes[] = {ACCESS_COUNTER_NOTIFY_BUFFER,
+                                       rm::AMPERE_CHANNEL_GPFIFO_A,
+                                       rm::AMPERE_USERMODE_A,
+                                       rm::BLACKWELL_A,
+                                       rm::BLACKWELL_CHANNEL_GPFIFO_A,
+                                       rm::BLACKWELL_COMPUTE_A,
+                                       rm::BLACKWELL_DMA_COPY_A,
+                                       rm::BLACKWELL_INLINE_TO_MEMORY_A,
+                                       rm::FERMI_CONTEXT_SHARE_A,
+                                       FERMI_TWOD_A,
+                                       rm::FERMI_VASPACE_A,
+                                       G84_PERFBUFFER,
+                                       GF100_SUBDEVICE_INFOROM,
+                                       GF100_SUBDEVICE_MASTER,
+                                       GF100_TIMED_SEMAPHORE_SW,
+                                       GF100_ZBC_CLEAR,
+                                       GP100_UVM_SW,
+                                       rm::HOPPER_CHANNEL_GPFIFO_A,
+                                       HOPPER_SEC2_WORK_LAUNCH_A,
+                                       rm::HOPPER_USERMODE_A,
+                                       rm::KEPLER_CHANNEL_GROUP_A,
+                                       KEPLER_DEVICE_VGPU,
+                                       MMU_FAULT_BUFFER,
+                                       NV0060_SYNC_GPU_BOOST,
+                                       rm::NV01_MEMORY_VIRTUAL,
+                                       NV04_SOFTWARE_TEST,
+                                       NV50_DEFERRED_API_CLASS,
+                                       rm::NV50_MEMORY_VIRTUAL,
+                                       rm::NV50_P2P,
+                                       rm::NV50_THIRD_PARTY_P2P,
+                                       NVA081_VGPU_CONFIG,
+                                       NVA084_KERNEL_HOST_VGPU_DEVICE,
+                                       NVCDB0_VIDEO_DECODER,
+                                       NVCDD1_VIDEO_NVJPG,
+                                       NVCDFA_VIDEO_OFA,
+                                       NV_CONFIDENTIAL_COMPUTE,
+                                       rm::RM_USER_SHARED_DATA,
+                                       rm::TURING_CHANNEL_GPFIFO_A,
+                                       rm::TURING_USERMODE_A,
+                                       rm::VOLTA_CHANNEL_GPFIFO_A,
+                                       rm::VOLTA_USERMODE_A};
 
 }  // namespace
 
@@ -176,9 +256,16 @@ const Chip kTu104{0x160, 0x4, 0x705, 6, 4, 32, 64, 5, 2, 1, 0, kTu104Classes};
 const Chip kGa100{0x170, 0x0, 0x800, 8, 8, 64, 64, 10, 5, 0, 1, kGa100Classes};
 const Chip kGa102{0x170, 0x2, 0x806, 7, 6, 48, 128, 5, 2, 1, 0, kGa102Classes};
 const Chip kGh100{0x180, 0x0, 0x900, 8, 9, 64, 128, 10, 8, 0, 8, kGh100Classes};
+const Chip kAd104{0x190, 0x4, 0x809, 5, 6, 48, 128, 5, 4, 3, 4, kAd104Classes};
+// A GB100 has 20 copy engines. Ten have a number that is the same in all branches (cl2080.h).
+const Chip kGb100{0x1A0, 0x0, 0xA00, 8, 10, 64, 128, 10, 8, 0, 8, kGb100Classes};
 
 bool Chip::Has(rm::NvU32 cls) const {
   return std::find(classes.begin(), classes.end(), cls) != classes.end();
+}
+
+bool Chip::Divisible() const {
+  return this == &kGa100 || this == &kGh100 || this == &kGb100;
 }
 
 }  // namespace cgpu::sim

@@ -8,9 +8,12 @@
 
 namespace cgpu::sim {
 
-// Numbers of the first chip of each family: ctrl2080mc.h ..._TU100, ..._GA100.
+// Numbers of the first chip of each family: ctrl2080mc.h ..._TU100, ..._GA100,
+// ..._GH100, ..._AD100.
 inline constexpr rm::NvU32 kTuring = 0x160;
 inline constexpr rm::NvU32 kAmpere = 0x170;
+inline constexpr rm::NvU32 kHopper = 0x180;
+inline constexpr rm::NvU32 kAda = 0x190;  // above Hopper's, and older
 
 struct Chip {
   rm::NvU32 architecture;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_*, as below
@@ -27,6 +30,9 @@ struct Chip {
   std::span<const rm::NvU32> classes;  // what GPU_GET_CLASSLIST answers, without displays
 
   [[nodiscard]] bool Has(rm::NvU32 cls) const;
+  // Returns whether NVIDIA's MIG user guide lists GPUs of this chip: A100, H100, B200 and their
+  // kin. They also are those with NVLink's fabric.
+  [[nodiscard]] bool Divisible() const;
 };
 
 extern const Chip kGv100;
@@ -34,6 +40,8 @@ extern const Chip kTu104;
 extern const Chip kGa100;
 extern const Chip kGa102;
 extern const Chip kGh100;
+extern const Chip kAd104;
+extern const Chip kGb100;
 
 }  // namespace cgpu::sim
 

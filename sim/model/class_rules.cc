@@ -159,7 +159,9 @@ constexpr ClassRule kClassRules[] = {
     {NVC7FA_VIDEO_OFA, kEngine, kUnderChannel, kAny, true},
     {rm::HOPPER_CHANNEL_GPFIFO_A, kChannel, kUnderDevice | kUnderGroup, kAny, true},
     {rm::HOPPER_DMA_COPY_A, kEngine, kUnderChannel, kAny, true},
+    {rm::BLACKWELL_CHANNEL_GPFIFO_A, kChannel, kUnderDevice | kUnderGroup, kAny, true},
     {ADA_A, kEngine, kUnderChannel, kAny, true},
+    {rm::BLACKWELL_DMA_COPY_A, kEngine, kUnderChannel, kAny, true},
     {NVC9B0_VIDEO_DECODER, kEngine, kUnderChannel, kAny, true},
     {NVC9B7_VIDEO_ENCODER, kEngine, kUnderChannel, kAny, true},
     {rm::ADA_COMPUTE_A, kEngine, kUnderChannel, kAny, true},
@@ -170,6 +172,12 @@ constexpr ClassRule kClassRules[] = {
     {HOPPER_SEC2_WORK_LAUNCH_A, kEngine, kUnderChannel, kAny, true},
     {rm::HOPPER_COMPUTE_A, kEngine, kUnderChannel, kAny, true},
     {NV_COUNTER_COLLECTION_UNIT, kOther, kUnderSubdevice, kAny, false},
+    {rm::BLACKWELL_INLINE_TO_MEMORY_A, kEngine, kUnderChannel, kAny, true},
+    {rm::BLACKWELL_A, kEngine, kUnderChannel, kAny, true},
+    {NVCDB0_VIDEO_DECODER, kEngine, kUnderChannel, kAny, true},
+    {rm::BLACKWELL_COMPUTE_A, kEngine, kUnderChannel, kAny, true},
+    {NVCDD1_VIDEO_NVJPG, kEngine, kUnderChannel, kAny, true},
+    {NVCDFA_VIDEO_OFA, kEngine, kUnderChannel, kAny, true},
 };
 
 }  // namespace

@@ -264,8 +264,7 @@ rm::NvU64 DriverModel::GroupBytes(int gpu) const {
 }
 
 bool DriverModel::HasFabric(int gpu) const {
-  const Chip* chip = gpus_[static_cast<std::size_t>(gpu < 0 ? 0 : gpu)].model->chip;
-  return chip == &kGa100 || chip == &kGh100;
+  return gpus_[static_cast<std::size_t>(gpu < 0 ? 0 : gpu)].model->chip->Divisible();
 }
 
 }  // namespace cgpu::sim

@@ -18,7 +18,8 @@ constexpr rm::NvU32 kMiB32 = 1U << 20;
 // Memory: the totals of Alibaba Cloud's cGPU documentation (V100) and of nvidia-smi as published
 // for the others. PCI ids and the drivers that know a GPU: NVIDIA/open-gpu-kernel-modules
 // src/nvidia/generated/g_nv_name_released.h of the releases (H200: not in 535.288.01 and 550.78,
-// but in 550.90.07; V100: in 580.95.05 and not in 590.44.01). Units: NVIDIA's data sheets.
+// but in 550.90.07; V100: in 580.95.05 and not in 590.44.01; B200: not in 550.163.01 and 565.77,
+// but in 570.86.15). Units: NVIDIA's data sheets.
 constexpr GpuModel kModels[] = {
     {"v100-16g",
      "Tesla V100-SXM2-16GB",
@@ -103,6 +104,34 @@ constexpr GpuModel kModels[] = {
      6144,
      kHbm3,
      {550, 90, 7},
+     0},
+    {"l4",
+     "NVIDIA L4",
+     23034,
+     0x27B8,
+     0x16CA10DE,
+     &kAd104,
+     32768,
+     5,
+     58,
+     48 * kMiB32,
+     192,
+     kGddr6,
+     {},
+     0},
+    {"b200",
+     "NVIDIA B200",
+     183359,
+     0x2901,
+     0x199910DE,
+     &kGb100,
+     262144,
+     8,
+     148,
+     126 * kMiB32,
+     8192,
+     kHbm3,
+     {570, 86, 15},
      0},
 };
 

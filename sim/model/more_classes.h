@@ -1,7 +1,8 @@
 // Numbers of classes that the driver has and that only the simulation knows, by the vendor's names.
 //
 // From NVIDIA/open-gpu-kernel-modules 550.163.01 src/common/sdk/nvidia/inc/class/*.h and
-// src/nvidia/generated/g_allclasses.h; Volta's graphics class is the published one.
+// src/nvidia/generated/g_allclasses.h; Volta's graphics class is the published one. Blackwell's:
+// from 595.45.04.
 #ifndef CGPU_SIM_MODEL_MORE_CLASSES_H_
 #define CGPU_SIM_MODEL_MORE_CLASSES_H_
 
@@ -106,6 +107,9 @@ inline constexpr rm::NvU32 NV_CONFIDENTIAL_COMPUTE = 0xCB33;
 inline constexpr rm::NvU32 HOPPER_A = 0xCB97;
 inline constexpr rm::NvU32 HOPPER_SEC2_WORK_LAUNCH_A = 0xCBA2;
 inline constexpr rm::NvU32 NV_COUNTER_COLLECTION_UNIT = 0xCBCA;
+inline constexpr rm::NvU32 NVCDB0_VIDEO_DECODER = 0xCDB0;
+inline constexpr rm::NvU32 NVCDD1_VIDEO_NVJPG = 0xCDD1;
+inline constexpr rm::NvU32 NVCDFA_VIDEO_OFA = 0xCDFA;
 
 }  // namespace cgpu::sim
 

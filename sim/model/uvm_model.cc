@@ -6,8 +6,6 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr rm::NvU32 kHopper = 0x180;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_GH100
-
 std::pair<int, int> Ordered(int a, int b) {
   return {std::min(a, b), std::max(a, b)};
 }
@@ -208,7 +206,8 @@ NvStatus UvmModel::RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& u
   object->vaspace->page_directory_set = true;
   const Chip* chip = driver_.Gpus()[static_cast<std::size_t>(gpu)].model->chip;
   registered.vaspace = std::make_unique<UvmGpuVaSpace>(
-      driver_.Memory(gpu), chip->architecture >= kHopper, object->vaspace);
+      driver_.Memory(gpu), chip->architecture >= kHopper && chip->architecture != kAda,
+      object->vaspace);
   for (const auto& [base, range] : space.ranges) {
     if (range.kind == UvmRangeKind::kSemaphorePool) {
       registered.vaspace->tree.Add(base, range.length, rm::kPage4K);

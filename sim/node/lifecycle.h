@@ -15,10 +15,10 @@ struct StartOptions {
   std::string driver;  // a branch, as "550", or a full version
   std::string server;  // path of the program cgpu-sim
   GpuOptions gpu;
-  std::string hang_rules = "all";              // as ParseHangRules() takes it
-  std::string slices_take_effect = "at-once";  // as ParseSliceEffect() takes it
-  std::string channels_go_off = "at-once";     // as ParseDisableEffect() takes it
-  bool no_caps = false;  // cgpu is to treat its GPUs as GPUs that nobody has measured
+  std::string hang_rules = "all";  // as ParseHangRules() takes it
+  std::string slices_take_effect;  // as ParseSliceEffect() takes it
+  std::string channels_go_off;     // as ParseDisableEffect() takes it
+  bool no_caps = false;            // cgpu is to take no channels off by the clock
 };
 
 // Starts a node's server in the background and returns when it answers. Needs root,

@@ -13,9 +13,9 @@ Result<> Check(const std::string& spec, unsigned major, unsigned minor, unsigned
 }
 
 TEST(Gpus, HaveTheirPublishedTotals) {
-  const std::pair<const char*, rm::NvU64> kTotals[] = {{"v100-16g", 16160}, {"t4", 15360},
-                                                       {"a10", 23028},      {"a100-80g", 81920},
-                                                       {"h100", 81559},     {"h200", 143771}};
+  const std::pair<const char*, rm::NvU64> kTotals[] = {
+      {"v100-16g", 16160}, {"t4", 15360},    {"a10", 23028}, {"a100-80g", 81920},
+      {"h100", 81559},     {"h200", 143771}, {"l4", 23034},  {"b200", 183359}};
   for (const auto& [key, mib] : kTotals) {
     const auto gpus = ParseGpus(key, "n");
     ASSERT_TRUE(gpus.ok()) << key;
@@ -30,7 +30,9 @@ TEST(Gpus, AreDrivenByTheReleasesThatListThem) {
   EXPECT_FALSE(Check("t4,h200", 550, 78, 0).ok());
   EXPECT_FALSE(Check("h200", 535, 288, 1).ok());
   EXPECT_FALSE(Check("v100-16g", 595, 45, 4).ok());
-  EXPECT_TRUE(Check("t4,h200", 595, 45, 4).ok());
+  EXPECT_TRUE(Check("t4,h200,l4,b200", 595, 45, 4).ok());
+  EXPECT_TRUE(Check("l4", 535, 54, 3).ok());
+  EXPECT_FALSE(Check("b200", 550, 163, 1).ok());
 }
 
 TEST(Gpus, MakeObjectsOfTheirOwnClassesAlone) {

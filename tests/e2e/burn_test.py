@@ -48,6 +48,13 @@ def counted():
         node.wait_used(0, "after the loads")
 
 
+def models():
+    """Kernels begin on chips whose launches are laid out in another way."""
+    for model, driver in (("l4", "550"), ("b200", "580")):
+        with t.Node(model + ":1", driver) as node:
+            _counted(node, node.exec, ("--count", "20", "--graph", "3"), 60)
+
+
 def open_loop():
     """With --rate launches are due whatever has ended, and the wait for a place in the queue is part of
     their latency. --each tells all of them."""
@@ -138,5 +145,5 @@ def wrong():
 
 
 if __name__ == "__main__":
-    t.main({"counted": counted, "open-loop": open_loop, "cards": cards, "signals": signals, "seconds": seconds,
-            "wrong": wrong})
+    t.main({"counted": counted, "models": models, "open-loop": open_loop, "cards": cards, "signals": signals,
+            "seconds": seconds, "wrong": wrong})

@@ -65,7 +65,7 @@ def figures():
 def models():
     """Every model that there is, with old and new drivers."""
     for model, driver in (("v100-16g", "535"), ("t4", "550"), ("a10", "570"), ("a100-80g", "590"),
-                          ("h100", "595"), ("h200", "610")):
+                          ("h100", "595"), ("h200", "610"), ("l4", "535"), ("b200", "610")):
         with t.Node(model + ":1", driver, *SLOW) as node:
             card = asked(node)
             t.check((card["slices"], card["off"]) == ("at-once", "at-once"), "a %s: %s" % (model, card))

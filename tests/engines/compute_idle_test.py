@@ -12,6 +12,7 @@ import isolation
 from compute_cards_test import alone_on
 from compute_test import BURN, MS, Member, _engine, _groups, _times, asked_node, close, gets, of_card, run, shares, waits
 from engines import start_cgpud
+from exporter_test import Exporter
 
 
 def calibrated(node):
@@ -202,10 +203,55 @@ def asked(_, daemon):
 
 
 EFFECT = "--slices-take-effect"
+# Nodes by what they can: how they are started, whether they are calibrated, and how they cap then.
+KINDS = ((("--no-caps",), False, "none"), (("--no-caps", EFFECT, "never"), True, "none"),
+         (("--no-caps", EFFECT, "restart"), True, "idle-group"), ((), False, "duty-cycle"))
+
+
+def promised(_, daemon):
+    """Whatever says something about a percentage says cap or share as the GPU's record has it."""
+    daemon.stop()
+    for words, is_calibrated, capping in KINDS:
+        with t.Node("a10:1", "580", "--copy-gbps", "2", *words) as node:
+            if is_calibrated:
+                t.command(t.CGPU, "calibrate", "--node", node.name, "--interruptions", "1")
+            daemon = start_cgpud(node, engines.RUNC)
+            one = Member(node, "thirty", "--compute", "30").feed()
+            for what, caps_by_it in said_of(node).items():
+                t.check(caps_by_it == (capping != "none"), "%s, %s: %s says caps: %s" %
+                        (words, capping, what, caps_by_it))
+            one.stop()
+            one.end()
+            daemon.stop()
+    daemon.start()
+
+
+def said_of(node):
+    """Returns whether each program says that a percentage is a cap. A container "thirty" has 30 %."""
+    share, of_node = "share on these GPUs, and no cap", ("--node", node.name)
+    run_it = t.command(t.CGPU, "run", *of_node, "--mem", "100MiB", "--compute", "5", "--", "true", ok=False)
+    set_it = t.command(t.CGPU, "set", "thirty", "--compute", "30", ok=False)
+    t.check(run_it.returncode == set_it.returncode == 0, "%s, %s" % (run_it, set_it))
+    text = t.command(t.CGPU, "policy", *of_node)
+    (policy,) = json.loads(t.command(t.CGPU, "policy", "--json", *of_node))
+    top = t.command(t.CGPU, "top", "-n", "1", "-d", "1", *of_node)
+    (line,) = json.loads(t.command(t.CGPU, "top", "--json", "-n", "1", "-d", "1", *of_node))
+    doctor = json.loads(t.command(t.CGPU, "doctor", "-o", "json", ok=False).stdout)["checks"]
+    (check,) = (one for one in doctor if one["id"] == "caps")
+    with Exporter(node) as exporter:
+        most = exporter.scrape().value("cgpu_container_share_max_ratio",
+                                       container_id=exporter.scrape().id_of("thirty"))
+    return {"run": share not in run_it.stderr, "set": share not in set_it.stderr,
+            "policy": "no caps" not in text, "policy --json": policy["caps"],
+            "policy --json, capping": policy["capping"] != "none", "top": "no caps" not in top,
+            "top --json": line["caps"], "doctor": check["status"] == "ok", "metrics": most == 0.3}
+
+
 CASES = {"at-once": on_calibrated(caps, gpus=4), "restart": on_calibrated(caps, EFFECT, "restart", gpus=4),
          "schedule": on_calibrated(caps, EFFECT, "own-schedule", gpus=4),
          "preempt": on_calibrated(caps, EFFECT, "preempt", gpus=4), "neighbours": on_calibrated(neighbours),
-         "full": on_calibrated(full), "waiting": on_calibrated(waiting), "asked": asked}
+         "full": on_calibrated(full), "waiting": on_calibrated(waiting), "asked": asked,
+         "promised": promised}
 
 if __name__ == "__main__":
     isolation.main({name: lambda function=function: run(function) for name, function in CASES.items()})

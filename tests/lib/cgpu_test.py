@@ -222,7 +222,8 @@ class Process:
 
 
 class Node:
-    """A simulated node with a name of its own: `with Node("v100-16g:2") as node`."""
+    """A simulated node with a name of its own: `with Node("v100-16g:2") as node`. Its GPUs take orders at once, as
+    an H200 does, if the words do not say otherwise. `cgpu sim start` by itself is more cautious."""
 
     _count = 0
 
@@ -232,7 +233,8 @@ class Node:
         self.folder = "/run/cgpu-sim/" + self.name
         self._gpus = gpus
         self._driver = driver
-        self._words = words
+        self._words = (*words, *(word for option in ("--slices-take-effect", "--channels-go-off")
+                                 if option not in words for word in (option, "at-once")))
         self.may_leak = False  # set by a test that kills a shim: tenants are then the last to close files
 
     def __enter__(self):

@@ -35,8 +35,8 @@ struct SimFlags {
   std::string driver = "550";
   sim::GpuOptions gpu;
   std::string hang_rules = "all";
-  std::string slices_take_effect = "at-once";
-  std::string channels_go_off = "at-once";
+  std::string slices_take_effect{sim::kCautiousEffect};
+  std::string channels_go_off{sim::kCautiousEffect};
   bool no_caps = false;
   bool as_json = false;
   std::int64_t starts_from = -1;
@@ -265,14 +265,19 @@ void AddStart(const cli::Command& sim, const Flags& flags, int& status) {
       "--hang-rules", flags->hang_rules,
       "What makes a channel that is taken off its engine hang: all, none, or "
       "unscheduled,mixed,rescheduled,copies,enabled (docs/reference/simulated-driver.md)");
-  start.AddOption("--slices-take-effect", flags->slices_take_effect,
-                  "When a time slice that is set takes effect: at-once, preempt, own-schedule, "
-                  "any-schedule, restart or never");
-  start.AddOption("--channels-go-off", flags->channels_go_off,
-                  "When channels that are scheduled go off their engine: at-once or restart");
+  start
+      .AddOption("--slices-take-effect", flags->slices_take_effect,
+                 "When a time slice that is set takes effect: at-once, preempt, own-schedule, "
+                 "any-schedule, restart or never")
+      .ShowDefault();
+  start
+      .AddOption("--channels-go-off", flags->channels_go_off,
+                 "When channels that are scheduled go off their engine: at-once or restart")
+      .ShowDefault();
   start.AddFlag(
       "--no-caps", flags->no_caps,
-      "Let cgpu treat its GPUs as real ones that nobody has measured: percentages are shares");
+      "Let cgpu take no channels off by the clock, as on real GPUs (nor does it unless they go off "
+      "at once)");
 }
 
 }  // namespace
