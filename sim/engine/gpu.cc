@@ -309,9 +309,10 @@ Time Gpu::Disable(std::span<const ChannelKey> keys, bool off, bool only_scheduli
     if (channel == nullptr) {
       continue;
     }
-    if (channel->scheduled && state.shared.costs.disable_effect == DisableEffect::kRestart) {
+    const DisableEffect effect = state.shared.costs.disable_effect;
+    if (channel->scheduled && effect == DisableEffect::kRestart) {
       channel->disabled_at_restart = off;
-    } else {
+    } else if (off || !channel->scheduled || effect != DisableEffect::kForGood) {
       channels.push_back(channel);
     }
   }

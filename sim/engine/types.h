@@ -37,7 +37,11 @@ enum class SliceEffect : std::uint8_t {
 };
 // When FIFO_DISABLE_CHANNELS takes effect on channels that are scheduled: both ways, off and on.
 // On others it takes effect at once.
-enum class DisableEffect : std::uint8_t { kAtOnce, kRestart };
+enum class DisableEffect : std::uint8_t {
+  kAtOnce,
+  kRestart,
+  kForGood,  // off at once, and never on again
+};
 
 // Costs and durations. The first three figures are those of measured GPUs: a switch of 40 us
 // (44 MB of context at 1.1 TB/s), RM's preemption 250-356 us (gpu_ext, arXiv 2512.12615), RM's

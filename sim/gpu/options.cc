@@ -35,7 +35,8 @@ Result<engine::SliceEffect> ParseSliceEffect(std::string_view text) {
 
 Result<engine::DisableEffect> ParseDisableEffect(std::string_view text) {
   using enum engine::DisableEffect;
-  constexpr Named<engine::DisableEffect> kAll[] = {{"at-once", kAtOnce}, {"restart", kRestart}};
+  constexpr Named<engine::DisableEffect> kAll[] = {
+      {"at-once", kAtOnce}, {"restart", kRestart}, {"for-good", kForGood}};
   return Find<engine::DisableEffect>(text, kAll);
 }
 

@@ -25,8 +25,8 @@ struct GpuOptions {
 // (docs/reference/simulated-driver.md).
 inline constexpr std::string_view kCautiousEffect = "restart";
 
-// Parse at-once, preempt, own-schedule, any-schedule, restart, never, and at-once, restart.
-// kInvalid, with all of them.
+// Parse at-once, preempt, own-schedule, any-schedule, restart, never, and at-once, restart,
+// for-good. kInvalid, with all of them.
 [[nodiscard]] Result<engine::SliceEffect> ParseSliceEffect(std::string_view text);
 [[nodiscard]] Result<engine::DisableEffect> ParseDisableEffect(std::string_view text);
 

@@ -92,7 +92,7 @@ class Calibrator {
     CGPU_TRY(AskStart());
     CGPU_TRY(AskSwitch());
     CGPU_TRY(AskHold());
-    CGPU_TRY(AskOff());
+    AskOff();
     AskLevels();
     return std::move(result_);
   }
@@ -331,7 +331,7 @@ class Calibrator {
   }
   [[nodiscard]] bool Runs(const Pair& pair) { return !RunBoth(pair, milliseconds(50)).a.empty(); }
 
-  Result<> AskOff() {
+  void AskOff() {
     Say("asking whether channels go off and come back");
     const Pair pair{0, 1};
     queues_[0].Fill();
@@ -348,16 +348,18 @@ class Calibrator {
         break;
       }
     }
-    CGPU_TRY(DrainBoth(pair));
-    if (result_.card.off == Effect::kNone) {
-      return {};
+    // Where channels do not come back, the other answers hold all the same.
+    if (!DrainBoth(pair).ok() || (result_.card.off != Effect::kNone && !MeasureOff(pair.first))) {
+      result_.card.off = Effect::kNone;
     }
-    CGPU_TRY(MeasureOff(pair.first));
-    return Interrupt(pair);
+    if (result_.card.off != Effect::kNone) {
+      Interrupt(pair);
+    }
   }
 
-  // Measures how long it takes to take off what runs, and to bring it back.
-  Result<> MeasureOff(std::size_t queue) {
+  // Measures how long it takes to take off what runs, and to bring it back. Returns false if it
+  // does not come back.
+  [[nodiscard]] bool MeasureOff(std::size_t queue) {
     std::vector<double> off_us;
     std::vector<double> on_us;
     for (int i = 0; i < 21; ++i) {
@@ -372,11 +374,11 @@ class Calibrator {
     }
     Note("taking off what runs, us", Median(std::move(off_us)));
     Note("bringing it back, us", Median(std::move(on_us)));
-    return Drain(queue);
+    return Drain(queue).ok();
   }
 
   // Takes work off and brings it back, again and again. What was copied must be whole.
-  Result<> Interrupt(const Pair& pair) {
+  void Interrupt(const Pair& pair) {
     Say("taking work off and bringing it back " + std::to_string(options_.interruptions) +
         " times");
     const Effect way = result_.card.off;
@@ -399,11 +401,10 @@ class Calibrator {
       if (!drained || !queues_[0].Intact()) {
         Note("interruptions until work was lost", static_cast<double>(done));
         result_.card.off = Effect::kNone;
-        return {};
+        return;
       }
     }
     Note("interruptions", static_cast<double>(done));
-    return {};
   }
 
   void AskLevels() {

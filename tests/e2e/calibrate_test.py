@@ -90,6 +90,17 @@ def refused():
         t.check(card["slices"] == "none", "a restart that is refused: %s" % card)
 
 
+def lost():
+    """On a GPU whose channels do not come back, an idle group caps: no answer is lost with them."""
+    with t.Node("h100:1", "580", "--channels-go-off", "for-good", *SLOW) as node:
+        used = node.used()
+        card = asked(node)
+        t.check((card["slices"], card["off"], card["holds"]) == ("at-once", "none", True), "%s" % card)
+        (policy,) = json.loads(t.command(t.CGPU, "policy", "--json", "--node", node.name))
+        t.check(policy["capping"] == "idle-group", "%s" % policy)
+        check_nothing_left(node, used, "after it")
+
+
 def kept():
     """A record is kept for the GPU and the driver, until it is asked anew."""
     with t.Node("a10:2", "550", *SLOW) as node:
@@ -176,5 +187,5 @@ def wrong():
 
 if __name__ == "__main__":
     t.main({**{"way-" + name: (lambda name=name: way(name)) for name in SLICES},
-            "figures": figures, "models": models, "interrupted": interrupted, "refused": refused, "kept": kept,
+            "figures": figures, "models": models, "interrupted": interrupted, "refused": refused, "lost": lost, "kept": kept,
             "busy": busy, "killed": killed, "wrong": wrong})

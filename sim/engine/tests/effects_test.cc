@@ -148,6 +148,20 @@ TEST(Effects, ScheduledChannelsGoOffAtARestart) {
   EXPECT_EQ(1U, a.Accounting().kernels);
 }
 
+TEST(Effects, ChannelsMayGoOffForGood) {
+  Costs costs;
+  costs.disable_effect = DisableEffect::kForGood;
+  World world(costs);
+  Client a(world, 1);
+  a.Submit(a.Launch(kMillisecond));
+  const std::array<ChannelKey, 1> which{1};
+  static_cast<void>(world.gpu.Disable(which, true, false));
+  static_cast<void>(world.gpu.Disable(which, false, false));
+  static_cast<void>(world.gpu.Restart(1));
+  world.Run(10 * kMillisecond);
+  EXPECT_EQ(0U, a.Accounting().kernels);
+}
+
 TEST(Effects, ChannelsThatAreNotScheduledGoOffAtOnce) {
   Costs costs;
   costs.disable_effect = DisableEffect::kRestart;

@@ -272,7 +272,9 @@ void AddStart(const cli::Command& sim, const Flags& flags, int& status) {
       .ShowDefault();
   start
       .AddOption("--channels-go-off", flags->channels_go_off,
-                 "When channels that are scheduled go off their engine: at-once or restart")
+                 "When channels that are scheduled go off their engine: at-once, restart, or "
+                 "for-good: they "
+                 "never come back")
       .ShowDefault();
   start.AddFlag(
       "--no-caps", flags->no_caps,
