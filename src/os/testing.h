@@ -20,6 +20,7 @@ namespace cgpu::os {
 [[nodiscard]] inline std::optional<std::uint32_t> Judge(const std::vector<sock_filter>& program,
                                                         const seccomp_data& data) {
   std::uint32_t accumulator = 0;
+  std::uint32_t index = 0;
   std::size_t at = 0;
   while (at < program.size()) {
     const sock_filter& step = program[at++];
@@ -33,6 +34,18 @@ namespace cgpu::os {
         break;
       case BPF_ALU | BPF_AND | BPF_K:
         accumulator &= step.k;
+        break;
+      case BPF_ALU | BPF_OR | BPF_X:
+        accumulator |= index;
+        break;
+      case BPF_ALU | BPF_LSH | BPF_K:
+        accumulator <<= step.k;
+        break;
+      case BPF_ALU | BPF_RSH | BPF_K:
+        accumulator >>= step.k;
+        break;
+      case BPF_MISC | BPF_TAX:
+        index = accumulator;
         break;
       case BPF_JMP | BPF_JA:
         at += step.k;

@@ -166,6 +166,8 @@ Result<> ParseGlobal(Walker& walker, RuntimeCall& call) {
       call.log = value.value_or(std::string());
     } else if (name == "log-format") {
       call.log_json = value == "json";
+    } else if (name == "root") {
+      call.root = value.value_or(std::string());
     }
   });
 }

@@ -25,6 +25,7 @@ struct RuntimeCall {
   std::string id;                         // the container's, for kCreate and kExec
   std::string bundle = ".";               // kCreate: the folder
   std::string config = "config.json";     // kCreate: in the bundle, or an absolute path
+  std::string root;                       // where the runtime keeps its containers, if it is said
   std::string process;                    // kExec: the file that describes it, or empty
   std::vector<std::string> capabilities;  // kExec: added by options
   // File where the container engine looks for what went wrong; empty: standard error alone.

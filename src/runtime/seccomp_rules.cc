@@ -8,9 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "rm/escape_table.h"
-#include "rm/nv_escape.h"
-#include "rm/uvm_table.h"
 #include "sandbox/filter.h"
 
 namespace cgpu {
@@ -28,10 +25,6 @@ constexpr std::uint32_t kSize = 0x3fff0000;
 constexpr std::uint32_t kFirstTypeBit = 8;
 constexpr std::uint32_t kFirstSizeBit = 16;
 constexpr std::uint32_t kDirectionBit = 30;
-constexpr std::uint32_t kWhole = 0xffffffff;
-// Requests of any file, from linux/fs.h; everything else with a zero type byte and no size is
-// nvidia-uvm's.
-constexpr std::array<std::uint32_t, 2> kOfAnyFile = {1 /* FIBMAP */, 2 /* FIGETBSZ */};
 
 // Arguments of ioctl, mmap and mremap.
 constexpr std::uint32_t kRequest = 1;
@@ -143,56 +136,6 @@ Division TrappedRequests() {
   return division;
 }
 
-// Returns the requests that make objects, in every size that a driver takes, and all of
-// nvidia-uvm's.
-Division FindMakingRequests() {
-  constexpr std::uint32_t kMostSize = kSize >> kFirstSizeBit;
-  std::set<std::uint32_t> escapes;
-  for (const std::uint8_t nr : {rm::NV_ESC_RM_ALLOC, rm::NV_ESC_RM_VID_HEAP_CONTROL,
-                                rm::NV_ESC_RM_ALLOC_MEMORY, rm::NV_ESC_IOCTL_XFER_CMD}) {
-    const rm::EscapeRow* row = rm::FindEscape(nr);
-    std::vector<rm::SizeRule> rules;  // few branches differ
-    for (const rm::Branch branch : rm::kBranches) {
-      if (std::ranges::find(rules, row->Rule(branch)) == rules.end()) {
-        rules.push_back(row->Rule(branch));
-      }
-    }
-    for (std::uint32_t size = 1; size <= kMostSize; ++size) {
-      if (std::ranges::any_of(rules,
-                              [&](const rm::SizeRule& rule) { return rule.Accepts(size); })) {
-        escapes.insert(size << kFirstSizeBit | nr);
-      }
-    }
-  }
-  Division division;
-  for (const std::uint32_t escape : escapes) {
-    division.include.push_back({Masked(kRequest, kSize | kNumber, escape)});
-  }
-  std::set<std::uint32_t> with_size = std::move(escapes);
-  for (const rm::UvmRow& row : rm::UvmRows()) {
-    if ((row.request & kSize) != 0) {
-      division.include.push_back({Masked(kRequest, kWhole, row.request)});
-      with_size.insert(row.request & (kSize | kNumber));
-    }
-  }
-  // Few rules cover all of nvidia-uvm's others, because each rule costs time at a container's
-  // start.
-  AddComplement(kNumber, {kOfAnyFile.begin(), kOfAnyFile.end()}, kSize | kType, 0,
-                &division.include);
-  // Requests without a size: those with a type, and two of any file. Requests with one: all others.
-  for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
-    division.rest.push_back({Masked(kRequest, kSize | 1U << type, 1U << type)});
-  }
-  for (const std::uint32_t request : kOfAnyFile) {
-    division.rest.push_back({Masked(kRequest, kWhole, request)});
-  }
-  for (std::uint32_t number = 0; number <= kNumber; ++number) {
-    with_size.insert(number);
-  }
-  AddComplement(kSize | kNumber, with_size, 0, 0, &division.rest);
-  return division;
-}
-
 // Returns the one request that the rule's conditions let through, if that is so.
 std::optional<std::uint32_t> OneRequest(const SeccompRule& rule) {
   if (rule.args.size() != 1 || rule.args[0].index != kRequest || rule.args[0].op != "SCMP_CMP_EQ") {
@@ -233,11 +176,11 @@ void Divide(SeccompProfile& profile, const SeccompRule& listed, const Division& 
   }
 }
 
-void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Division& division,
-                 bool (*is_listed)(std::uint32_t)) {
-  Divide(profile, listed, division, [&](const SeccompRule& rule) {
+// Divides the calls that sandbox::IsTrapped() is true of.
+void DivideIoctl(SeccompProfile& profile) {
+  Divide(profile, Rule("ioctl", kNotify), TrappedRequests(), [&](const SeccompRule& rule) {
     const auto one = OneRequest(rule);
-    return !one || is_listed(*one);
+    return !one || sandbox::IsTrapped(*one);
   });
 }
 
@@ -273,18 +216,6 @@ void Deny(SeccompProfile& profile, const std::string& name, std::uint32_t errno_
   }
 }
 
-const Division& MakingRequests() {
-  static const Division division = FindMakingRequests();
-  return division;
-}
-
-bool IsMaking(std::uint32_t request) {
-  const Division& making = MakingRequests();
-  return std::ranges::any_of(making.include, [&](const Conditions& conditions) {
-    return (request & conditions[0].value) == conditions[0].value_two;
-  });
-}
-
 SeccompProfile Unconfined() {
   SeccompProfile profile;
   profile.default_action = kAllow;
@@ -304,7 +235,7 @@ Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& prof
         "use a profile without SCMP_ACT_NOTIFY: a container has room for one listener, and "
         "a slice needs it"};
   }
-  DivideIoctl(made, Rule("ioctl", kNotify), TrappedRequests(), &sandbox::IsTrapped);
+  DivideIoctl(made);
   DivideMmap(made);
   DivideMremap(made);
   Deny(made, "remap_file_pages", ENOSYS);
@@ -315,16 +246,6 @@ Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& prof
   }
   made.listener_path = listener.path;
   made.listener_metadata = listener.metadata;
-  return made;
-}
-
-SeccompProfile ProfileForOthers(const std::optional<SeccompProfile>& profile) {
-  SeccompProfile made = profile.value_or(Unconfined());
-  if (!profile) {
-    // Without a list the runtime's filter would kill programs of other architectures.
-    made.architectures = {"SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"};
-  }
-  DivideIoctl(made, Rule("ioctl", kErrno, {}, ENODEV), MakingRequests(), &IsMaking);
   return made;
 }
 

@@ -31,11 +31,6 @@ struct SeccompListener {
 [[nodiscard]] Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& profile,
                                                      const SeccompListener& listener);
 
-// Returns the profile for a container without a slice, on a host that shares its GPUs: whatever GPU
-// files are passed to it, the container can make nothing with them. The calls that make objects and
-// those of nvidia-uvm give ENODEV; nothing is trapped.
-[[nodiscard]] SeccompProfile ProfileForOthers(const std::optional<SeccompProfile>& profile);
-
 }  // namespace cgpu
 
 #endif  // CGPU_RUNTIME_SECCOMP_RULES_H_

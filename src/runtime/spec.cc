@@ -402,12 +402,4 @@ Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes
   return root.dump();
 }
 
-Result<std::string> ChangeSeccomp(std::string_view text, const SeccompProfile& profile) {
-  CGPU_ASSIGN_OR_RETURN(auto root, Parse(text));
-  CGPU_TRY(Object(root, "linux"));
-  Make(root, "linux", Json::value_t::object)["seccomp"] =
-      ParseOrderedJson(FormatSeccompProfile(profile));
-  return root.dump();
-}
-
 }  // namespace cgpu

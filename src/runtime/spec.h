@@ -92,10 +92,6 @@ struct SpecChanges {
 // from using it.) NVIDIA's hooks about such files go too. Errors as ParseSpec().
 [[nodiscard]] Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes);
 
-// Returns the configuration with another seccomp profile and nothing else changed.
-[[nodiscard]] Result<std::string> ChangeSeccomp(std::string_view text,
-                                                const SeccompProfile& profile);
-
 }  // namespace cgpu
 
 #endif  // CGPU_RUNTIME_SPEC_H_

@@ -172,7 +172,6 @@ TEST(Spec, FieldsThatSomeRuntimesTakeForOthersAreRefused) {
         R"({"mounts": [{"destination": "/x", "source": "/y", "Source": "/z"}]})"}) {
     EXPECT_FALSE(ParseSpec(text).ok()) << text;
     EXPECT_FALSE(ChangeSpec(text, Changes()).ok()) << text;
-    EXPECT_FALSE(ChangeSeccomp(text, SeccompProfile()).ok()) << text;
   }
   EXPECT_TRUE(
       ParseSpec(R"({"annotations": {"Type": "x"}, "linux": {"sysctl": {"Path": "1"}}})").ok());
@@ -198,21 +197,6 @@ TEST(Spec, HooksThatAreThereGoFirst) {
   const Json hooks = Json::parse(*changed)["hooks"]["createContainer"];
   ASSERT_EQ(hooks.size(), 2U);
   EXPECT_EQ(hooks[0]["path"], "/usr/bin/nvidia-cdi-hook");
-}
-
-TEST(Spec, AnotherProfileChangesNothingElse) {
-  SeccompProfile profile;
-  profile.default_action = "SCMP_ACT_LOG";
-  const auto changed = ChangeSeccomp(kSpecText, profile);
-  ASSERT_TRUE(changed.ok());
-  Json before = Json::parse(kSpecText);
-  Json after = Json::parse(*changed);
-  EXPECT_EQ(after["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_LOG");
-  before["linux"].erase("seccomp");
-  after["linux"].erase("seccomp");
-  EXPECT_EQ(after, before);
-  EXPECT_TRUE(ChangeSeccomp("{}", profile).ok());
-  EXPECT_FALSE(ChangeSeccomp(R"({"linux": 1})", profile).ok());
 }
 
 TEST(Spec, TellsWhatOfTheNodeIsMounted) {

@@ -25,7 +25,9 @@
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
 #include "runtime/cdi.h"
+#include "runtime/container_state.h"
 #include "runtime/nvidia.h"
+#include "runtime/others_filter.h"
 #include "runtime/runtime_environment.h"
 #include "runtime/seccomp_rules.h"
 #include "runtime/settings.h"
@@ -281,6 +283,15 @@ std::string WholeGpus(const Settings& settings, const ContainerSpec& spec,
              : "";
 }
 
+// Puts the filter for containers without a slice on this process, and so on the runtime and the
+// container. An ordinary user who may not do that gets none: a program of his on the host has none
+// either.
+Result<> KeepOffGpus() {
+  auto done = InstallOthersFilter();
+  const bool may_not = !done.ok() && done.error().code == Code::kPermission && geteuid() != 0;
+  return may_not ? Result<>() : done;
+}
+
 Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   CGPU_ASSIGN_OR_RETURN(auto bundle, Bundle::Open(call.bundle, call.config));
   CGPU_ASSIGN_OR_RETURN(const auto spec, ParseSpec(bundle.text()));
@@ -295,10 +306,10 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
       return given;
     }
   }
+  CGPU_TRY(bundle.Replace(bundle.text()));
   const std::string whole = WholeGpus(settings, spec, variables);
   if (whole.empty()) {
-    const auto text = ChangeSeccomp(bundle.text(), ProfileForOthers(spec.seccomp));
-    return text.ok() ? bundle.Replace(*text) : Result<>(text.error());
+    return KeepOffGpus();
   }
   if (settings.refuse_unmanaged || of_pod) {
     return Error{Code::kPermission, 0,
@@ -306,7 +317,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
                      " but no slice, and this node's GPUs are shared by slices only",
                  "say how much it may have, as CGPU_MEM=4GiB"};
   }
-  return bundle.Replace(bundle.text());
+  return {};
 }
 
 // Returns whether the caller's container with this id has a slice; this host's registry knows.
@@ -319,9 +330,30 @@ Result<bool> HasSlice(const std::string& id) {
       live, [&](const Reservation& one) { return one.engine_id == id && one.user == geteuid(); });
 }
 
-// Checks a process that is added to a container: it gets the container's filter from the runtime,
-// but capabilities of its own.
-Result<> CheckProcess(const RuntimeCall& call) {
+// Returns the configuration of a container that runs, with what was made of it at its start.
+Result<ContainerSpec> SpecOfLive(const RuntimeCall& call) {
+  CGPU_ASSIGN_OR_RETURN(const auto folder, BundleOf(call.root, call.id));
+  CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile(folder + "/config.json", kMaxSpec));
+  return ParseSpec(text);
+}
+
+// Returns whether a container was made with a slice: then its filter hands calls to a shim.
+bool IsSlice(const ContainerSpec& spec) {
+  return spec.seccomp && spec.seccomp->listener_path.starts_with("/run/cgpu/");
+}
+
+// Prepares a process that is added to a container. In a slice it gets the container's filter from
+// the runtime, but capabilities of its own. In a container of which nothing is known it gets the
+// filter of those without a slice.
+Result<> PrepareProcess(const Settings& settings, const RuntimeCall& call) {
+  const auto spec = SpecOfLive(call);
+  const bool slice = spec.ok() ? IsSlice(*spec) : HasSlice(call.id).value_or(false);
+  if (!slice) {
+    const bool whole =
+        spec.ok() &&
+        !WholeGpus(settings, *spec, VariablesOf(GrantVariables(spec->environment))).empty();
+    return whole ? Result<>() : KeepOffGpus();
+  }
   ContainerSpec process;
   if (!call.process.empty()) {
     CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile(call.process, kMaxSpec));
@@ -329,15 +361,11 @@ Result<> CheckProcess(const RuntimeCall& call) {
   }
   process.capabilities.insert(call.capabilities.begin(), call.capabilities.end());
   const auto capability = CapabilityPastSlices(process);
-  if (!capability) {
-    return {};
-  }
-  CGPU_ASSIGN_OR_RETURN(const auto slice, HasSlice(call.id));
-  return !slice ? Result<>()
-                : Error{Code::kPermission, 0,
-                        "a process with the capability " + *capability +
-                            " cannot be let into a container that is held to a slice of a GPU",
-                        "leave --privileged or --cap out"};
+  return !capability ? Result<>()
+                     : Error{Code::kPermission, 0,
+                             "a process with the capability " + *capability +
+                                 " cannot be let into a container that is held to a slice of a GPU",
+                             "leave --privileged or --cap out"};
 }
 
 // Returns why the runtime is not asked.
@@ -366,7 +394,7 @@ Result<> Prepare(const Settings& settings, const RuntimeCall& call) {
     case RuntimeCall::Kind::kCreate:
       return PrepareContainer(settings, call);
     case RuntimeCall::Kind::kExec:
-      return CheckProcess(call);
+      return PrepareProcess(settings, call);
     case RuntimeCall::Kind::kRefused:
       return Refusal(call.command);
     case RuntimeCall::Kind::kOther:

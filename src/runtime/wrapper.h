@@ -4,8 +4,10 @@
 //   a slice is asked for   cgpud gives one (protocol/creation.h), or the container is not made and
 //                          the container engine is told why
 //   GPU files alone        the container stays as it is, or is refused, as settings.h says
-//   nothing of a GPU       the container gets a filter that keeps GPU files from working, should it
-//                          be passed any; cgpud is not asked
+//   nothing of a GPU       the container inherits a filter that keeps GPU files from working,
+//                          should it be passed any (others_filter.h); cgpud is not asked
+//
+// So does a process that is added to such a container.
 //
 // It becomes the runtime only for commands that are known to leave containers held as they are
 // (arguments.h). It does not for `restore`, for which runtimes make no filter, nor for a command

@@ -217,6 +217,39 @@ def sidecar(test):
         test.node.wait_used(0, "after " + name)
 
 
+def handed(test):
+    """A container without a slice that is handed the files which a slice uses can do nothing with them: it asks
+    for a copy of the slice's memory, to keep it beyond its end, for a channel to be taken off, and each row of
+    the tables on each file, from its first process and from one that is added. To one that cgpu has nothing to
+    do with they are of use: so the attack is one."""
+    os.makedirs("/run/shared")
+    os.chmod("/run/shared", 0o777)
+    shared = {"mounts": (("/run/shared", "/shared"),)}
+    for name, plain, kept in (("outside", True, 64), ("inside", False, 0)):
+        lender = test.engine.talk("lender-" + name, ["adversary", "lend-used", "/shared/socket", "64"],
+                                  env={"CGPU_MEM": "1000MiB"}, **shared)
+        client, memory = lender.expect(r"^client (\d+) memory (\d+)$").groups()
+        words = ["adversary", "borrow-used", "/shared/socket", client, memory]
+        borrower = test.engine.talk(name, words + ([] if plain else ["rows"]), plain=plain, **shared)
+        borrower.expect("^holding$")
+        said = borrower.lines
+        if not plain:
+            t.check(borrower.said(r"^rows: \d{3,} refused, 0 reached$"), "it said: %s" % said)
+            said = test.engine.exec(name, [*words, "rows"]).stdout.splitlines()
+            t.check(any(re.match(r"rows: \d{3,} refused, 0 reached$", line) for line in said), "%s" % said)
+        wanted = "0x0" if plain else "0xffffffff"  # no answer at all
+        t.check("copy: status " + wanted in said, "it said: %s" % said)
+        lender.say("free")
+        lender.expect("^free: status 0x0$")
+        test.node.sync()
+        test.check_used(kept)
+        for process in (borrower, lender):
+            process.end()
+        for container in (name, "lender-" + name):
+            test.engine.remove(container)
+        test.node.wait_used(0, "after " + name)
+
+
 def numbers(test):
     """Filters that runtimes make of our rules let none of the numbers pass that a driver accepts: a
     slice's, whose calls fail as the kernel says once nobody listens, and that of containers without
@@ -228,8 +261,8 @@ def numbers(test):
     (shim,) = [os.pidfd_open(pid) for pid in isolation.processes() if _comm(pid) == "cgpu-shim"]
     signal.pidfd_send_signal(shim, signal.SIGKILL)
     t.check(select.select([shim], [], [], t.DEADLINE)[0], "the shim does not end")
-    making = test.engine.talk("other", ["adversary", "numbers", str(ENODEV), "making"])
-    for process, kinds in ((everything, ("numbers", "mappings")), (making, ("numbers",))):
+    others = test.engine.talk("other", ["adversary", "numbers", str(ENODEV), "others"])
+    for process, kinds in ((everything, ("numbers", "mappings")), (others, ("numbers",))):
         process.say("go")
         process.expect("holding")
         for kind in kinds:
@@ -569,7 +602,7 @@ def not_made(test):
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
          "without": without, "no-member": no_member, "never-answers": never_answers,
-         "numbers": numbers, "sidecar": sidecar,
+         "numbers": numbers, "sidecar": sidecar, "handed": handed,
          "restarts": restarts, "pauses": pauses, "privileged-exec": privileged_exec,
          "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made,
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,

@@ -52,9 +52,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   } else {
     CheckError(slice.error());
   }
-  for (const cgpu::SeccompRule& rule : cgpu::ProfileForOthers(*profile).rules) {
-    Require(!Names(rule, "ioctl") || !rule.args.empty() || rule.action != "SCMP_ACT_ALLOW",
-            "no rule lets all pass");
-  }
   return 0;
 }
