@@ -17,6 +17,7 @@ import cgpu_test as t  # noqa: E402
 
 ORDERS = int(os.environ.get("ORDERS", "400"))  # of each kind
 PAUSE = 0.01  # seconds between them
+MIB = 4096  # the limit of memory: the pieces take the half of it
 ADVERSARY = os.path.join(os.path.abspath(t.TEST_BIN), "adversary")
 WORST = (("nothing", ["quiet", "10"]), ("closes", ["close-flood"]), ("exits", ["exit-storm"]),
          ("files that hang", ["fuse-fill", "25000"]), ("hidden files", ["hoard", "100", "300", "900"]),
@@ -36,7 +37,7 @@ def ask(container, line):
 
 
 def p99(node, words):
-    process = node.run([ADVERSARY, *words], name="container")
+    process = node.run([ADVERSARY, *words], mem="%dMiB" % MIB, name="container")
     if process.expect("^(holding|unsupported.*)$").group(1) != "holding":
         return None
     (row,) = node.containers()
@@ -44,7 +45,7 @@ def p99(node, words):
     took = []
     for number in range(ORDERS):
         took.append(ask(row["id"], "order %s %d 0 0 0 0 0\n" % (uuid, 1000 + number % 2 * 1000)))
-        took.append(ask(row["id"], "set %s %d\n" % (uuid, (512 + number % 2) << 20)))
+        took.append(ask(row["id"], "set %s %d\n" % (uuid, (MIB + number % 2) << 20)))
         time.sleep(PAUSE)
     process.kill()
     return 1000 * statistics.quantiles(took, n=100)[-1]

@@ -109,7 +109,6 @@ void Boundary::Undone(Call& call, Decision& decision) {
 
 void Boundary::AddSpace(ledger::FileKey space, ledger::ProcessKey owner) {
   container_.spaces.try_emplace(space, owner);
-  container_.managed.ExpectSpaces();
 }
 
 const UvmSpace* Boundary::FindSpace(ledger::FileKey space) const {
@@ -127,7 +126,6 @@ void Boundary::RemoveSpace(ledger::FileKey space) {
   }
   container_.ledger.CloseFile(space);
   container_.spaces.erase(found);
-  (void)container_.managed.SetGpus(ManagedGpus(container_));
 }
 
 void Boundary::DropGoneClients() {

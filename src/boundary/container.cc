@@ -20,7 +20,7 @@ std::optional<ledger::Gpu> FindGpu(const std::vector<GpuIds>& gpus, const Test& 
 }  // namespace
 
 Container::Container(const rm::Abi& driver, std::vector<GpuIds> granted, ledger::Ledger& held)
-    : abi(driver), gpus(std::move(granted)), ledger(held), managed(held) {}
+    : abi(driver), gpus(std::move(granted)), ledger(held), managed(held, gpus.size()) {}
 
 std::optional<ledger::Gpu> Container::GpuWithId(std::uint32_t gpu_id) const {
   return FindGpu(gpus, [&](const GpuIds& gpu) { return gpu.gpu_id == gpu_id; });

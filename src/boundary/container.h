@@ -83,7 +83,6 @@ struct Container {
   ledger::Ledger& ledger;
   Refusals refusals;
   std::map<ledger::FileKey, UvmSpace> spaces;
-  std::multiset<ledger::Gpu> registering;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedTracker managed;
   std::map<std::uint32_t, DmaTracker> dma;  // by client
   // Controls of the GPUs' firmware, with their bytes, that root allows beside the list. Not handed

@@ -42,17 +42,9 @@ void ManagedTracker::Over(Thread thread) {
   }
   Mapping mapping = std::move(found->second);
   now_.erase(found);
-  if (any_space_) {
-    mapping.over = true;
-    mapping.over_at = clock_;
-    over_.push_back(std::move(mapping));
-    return;
-  }
-  Release(mapping);
-  if (!mapping.watched) {
-    const ledger::ProcessKey process = mapping.claim.process;
-    (void)TryCharge(process, BytesOf(process));  // less than before
-  }
+  mapping.over = true;
+  mapping.over_at = clock_;
+  over_.push_back(std::move(mapping));
 }
 
 bool ManagedTracker::IsKnown(std::uint64_t program) const {
@@ -386,45 +378,15 @@ bool ManagedTracker::Recharge(const Processes& before, const Processes& intents)
     if (intents.contains(process)) {
       fits = !TryCharge(process, bytes) && fits;
     }
-    for (const ledger::Gpu gpu : gpus_) {
+    for (ledger::Gpu gpu = 0; gpu < gpus_; ++gpu) {
       ledger_.ForceExtra(KeyOf(process), gpu, bytes);
     }
   }
   return fits;
 }
 
-bool ManagedTracker::SetGpus(const std::set<ledger::Gpu>& gpus) {
-  const std::set<ledger::Gpu> before = gpus_;
-  const Processes payers = Payers();
-  for (const ledger::Gpu gpu : gpus) {
-    for (const ledger::ProcessKey process : payers) {
-      if (before.contains(gpu) || ledger_.SetExtra(KeyOf(process), gpu, BytesOf(process)).ok()) {
-        continue;
-      }
-      for (const ledger::Gpu added : gpus) {
-        for (const ledger::ProcessKey other : payers) {
-          if (!before.contains(added)) {
-            ledger_.ForceExtra(KeyOf(other), added, 0);
-          }
-        }
-      }
-      return false;
-    }
-  }
-  for (const ledger::Gpu gpu : before) {
-    for (const ledger::ProcessKey process : payers) {
-      if (!gpus.contains(gpu)) {
-        ledger_.ForceExtra(KeyOf(process), gpu, 0);
-      }
-    }
-  }
-  gpus_ = gpus;
-  return true;
-}
-
-void ManagedTracker::Resume(const std::set<ledger::Gpu>& gpus) {
-  gpus_ = gpus;
-  for (const ledger::Gpu gpu : gpus_) {
+void ManagedTracker::Resume() {
+  for (ledger::Gpu gpu = 0; gpu < gpus_; ++gpu) {
     for (const ledger::ProcessKey process : Payers()) {
       ledger_.ForceExtra(KeyOf(process), gpu, BytesOf(process));
     }
@@ -458,7 +420,7 @@ std::uint64_t ManagedTracker::BytesOf(ledger::ProcessKey process) const {
 std::optional<ledger::Gpu> ManagedTracker::TryCharge(ledger::ProcessKey process,
                                                      std::uint64_t bytes) {
   std::map<ledger::Gpu, std::uint64_t> before;
-  for (const ledger::Gpu gpu : gpus_) {
+  for (ledger::Gpu gpu = 0; gpu < gpus_; ++gpu) {
     const std::uint64_t old = ledger_.Extra(KeyOf(process), gpu);
     if (!ledger_.SetExtra(KeyOf(process), gpu, bytes).ok()) {
       for (const auto& [charged, value] : before) {

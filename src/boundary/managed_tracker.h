@@ -3,8 +3,9 @@
 //
 // The tenant's own thread makes the mapping after we let it through, and nothing reports when it is
 // done. It is done when the thread makes another call, or when the mapping is seen. Until then its
-// charge stays. Memory is charged on every GPU that a UVM space of the container has registered,
-// since it may come to lie on any.
+// charge stays. Memory is charged on every granted GPU, since it may come to lie on any: which ones
+// its UVM space has registered is not known, as the mapping may be of a file that another container
+// has sent.
 //
 // A managed range lives in the address space that mapped it, even after the process or thread that
 // mapped it is gone: another process may share that address space (CLONE_VM), and a process may
@@ -95,8 +96,8 @@ class ManagedTracker {
     AddressRanges shown;  // in order: mappings of UVM files that lie where their offset says
   };
 
-  // `ledger` outlives this.
-  explicit ManagedTracker(ledger::Ledger& ledger) : ledger_(ledger) {}
+  // `ledger` outlives this. `gpus`: the number of those that are granted.
+  ManagedTracker(ledger::Ledger& ledger, std::size_t gpus) : ledger_(ledger), gpus_(gpus) {}
 
   // Charges the mapping. Returns a GPU that it does not fit on; then nothing is charged and the
   // witness stays the caller's.
@@ -104,12 +105,8 @@ class ManagedTracker {
   // Watches a mapping that becomes managed memory only on purpose: not charged, but looked for.
   // `before`: what its address space shows of what Counted() names, if anything.
   void Watch(Thread thread, const Claim& claim, AddressRanges before);
-  // Notes that the thread has come out of its last mapping. If no file of nvidia-uvm was ever about
-  // to be initialised, the mapping is no managed memory, and its charge goes at once.
+  // Notes that the thread has come out of its last mapping.
   void Over(Thread thread);
-  // Call it before the driver is asked to initialise the first file. A space that ends here does
-  // not end in the driver, which keeps it until the last close.
-  void ExpectSpaces() { any_space_ = true; }
   // Returns true if a mapping is watched and not known to be over. A look must follow whenever it
   // is made.
   [[nodiscard]] bool Watches() const;
@@ -160,15 +157,10 @@ class ManagedTracker {
   // Returns the witnesses that are not needed any more. Names each once.
   [[nodiscard]] std::vector<Witness> TakeReleased();
 
-  // Sets the GPUs that managed memory may lie on from now on. Returns false if the present memory
-  // does not fit on a new one; then nothing changes.
-  [[nodiscard]] bool SetGpus(const std::set<ledger::Gpu>& gpus);
-
-  // Hand-over (state.cc): records within the open one. Resume() follows with what the UVM spaces
-  // tell: the GPUs that managed memory lies on already.
+  // Hand-over (state.cc): records within the open one. Resume() follows, and charges what they say.
   void Save(StateWriter& writer) const;
   void Load(StateReader& reader);
-  void Resume(const std::set<ledger::Gpu>& gpus);
+  void Resume();
   // Returns all witnesses in use, with the processes that they were opened for.
   [[nodiscard]] std::map<Witness, ledger::ProcessKey> Witnesses() const;
 
@@ -221,7 +213,7 @@ class ManagedTracker {
   [[nodiscard]] Mapping LoadMapping(StateReader& reader, bool over, Thread* thread) const;
 
   ledger::Ledger& ledger_;
-  std::set<ledger::Gpu> gpus_;
+  const std::size_t gpus_;
   std::map<Witness, Space> spaces_;
   std::map<Thread, Mapping> now_;  // the last mapping of each thread
   std::vector<Mapping> over_;      // earlier mappings that no look has settled yet
@@ -230,7 +222,6 @@ class ManagedTracker {
   AddressRanges resolved_;
   Look resolved_at_ = 0;
   Look clock_ = 0;
-  bool any_space_ = false;  // a UVM space exists or existed
 };
 
 }  // namespace cgpu::boundary

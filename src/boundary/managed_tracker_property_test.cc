@@ -56,11 +56,7 @@ AddressRanges RangesOf(const Blocks& blocks) {
 // tables of contested pieces. Otherwise it is never too low.
 class Machine {
  public:
-  Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
-    EXPECT_TRUE(tracker_.SetGpus({0}));
-    tracker_.ExpectSpaces();
-    Spawn();
-  }
+  Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) { Spawn(); }
 
   void Step() {
     Act();
@@ -358,7 +354,7 @@ class Machine {
   std::mt19937_64 random_;
   const bool tame_;
   ledger::Ledger ledger_{{kLimit}, {8, 64, 8, 8}};
-  ManagedTracker tracker_{ledger_};
+  ManagedTracker tracker_{ledger_, 1};
   std::vector<Task> tasks_;
   std::vector<std::shared_ptr<Mm>> all_;  // that have something in UVM, or may
   std::map<int, Pending> pending_;        // by thread

@@ -14,10 +14,6 @@ namespace {
 
 class ManagedTrackerTest : public ::testing::Test {
  protected:
-  ManagedTrackerTest() {
-    EXPECT_TRUE(tracker_.SetGpus({0}));
-    tracker_.ExpectSpaces();
-  }
   static AddressRange Piece(std::uint64_t index, std::uint64_t count = 1) {
     return {kBase + index * 256 * kMib, kBase + (index + count) * 256 * kMib};
   }
@@ -51,7 +47,7 @@ class ManagedTrackerTest : public ::testing::Test {
   void Resolve(const std::vector<AddressRanges>& files) { AnswerDoubts(tracker_, files); }
 
   ledger::Ledger ledger_{{1024 * kMib, 512 * kMib}, {8, 64, 8, 8}};
-  ManagedTracker tracker_{ledger_};
+  ManagedTracker tracker_{ledger_, 1};
 };
 
 TEST_F(ManagedTrackerTest, ChargesBeforeAndSettlesAfter) {
@@ -254,34 +250,23 @@ TEST_F(ManagedTrackerTest, AWatchedMappingWhoseOffsetIsAnAddressInUseIsNone) {
   EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
 }
 
-TEST_F(ManagedTrackerTest, LiesOnEveryGpuThatIsRegistered) {
-  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
-  EXPECT_EQ(ledger_.Used(1), 0U);
-  ASSERT_TRUE(tracker_.SetGpus({0, 1}));
-  EXPECT_GT(ledger_.Used(1), 256 * kMib);
-  ASSERT_TRUE(tracker_.SetGpus({0}));
-  EXPECT_EQ(ledger_.Used(1), 0U);
-  ASSERT_EQ(Charge(2, 11, Piece(1)), std::nullopt);
-  EXPECT_FALSE(tracker_.SetGpus({0, 1})) << "512 MiB and tables do not fit";
-  EXPECT_EQ(ledger_.Used(1), 0U);
-}
-
-TEST_F(ManagedTrackerTest, WithoutASpaceNothingComesOfAMapping) {
-  ManagedTracker tracker(ledger_);
-  tracker.Watch(10, {1, 1, 1, Piece(0)}, {});
-  tracker.Over(10);
-  EXPECT_EQ(tracker.Unsettled(), 0U);
-  EXPECT_EQ(tracker.TakeReleased(), std::vector<Witness>{1});
+TEST_F(ManagedTrackerTest, LiesOnEveryGrantedGpu) {
+  ManagedTracker tracker(ledger_, 2);
+  ASSERT_EQ(tracker.Charge(10, {1, 1, 1, Piece(0)}), std::nullopt);
+  EXPECT_GT(ledger_.Used(0), 256 * kMib);
+  EXPECT_EQ(ledger_.Used(1), ledger_.Used(0));
+  EXPECT_EQ(tracker.Charge(11, {2, 1, 1, Piece(1)}), ledger::Gpu{1}) << "512 MiB and tables";
+  EXPECT_EQ(ledger_.Used(1), ledger_.Used(0)) << "all or none";
 }
 
 TEST_F(ManagedTrackerTest, SumsDoNotWrap) {
-  ASSERT_TRUE(tracker_.SetGpus({}));
+  ManagedTracker tracker(ledger_, 0);
   constexpr std::uint64_t kTop = std::uint64_t{1} << 56;
   for (int thread = 0; thread < 300; ++thread) {
     const auto witness = static_cast<Witness>(thread + 1);
-    ASSERT_EQ(tracker_.Charge(thread, {witness, 1, 1, {4096, kTop}}), std::nullopt) << "on no card";
+    ASSERT_EQ(tracker.Charge(thread, {witness, 1, 1, {4096, kTop}}), std::nullopt) << "on no card";
   }
-  EXPECT_FALSE(tracker_.SetGpus({0})) << "300 times 64 PiB";
+  EXPECT_EQ(tracker_.Charge(1, {1, 1, 1, {4096, kTop}}), ledger::Gpu{0});
 }
 
 // The thread is slow: before it maps anything, the old mapping is unmapped, and that is seen.

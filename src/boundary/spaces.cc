@@ -4,14 +4,6 @@
 
 namespace cgpu::boundary {
 
-std::set<ledger::Gpu> ManagedGpus(const Container& container) {
-  std::set<ledger::Gpu> gpus(container.registering.begin(), container.registering.end());
-  for (const auto& [key, space] : container.spaces) {
-    gpus.insert(space.gpus().begin(), space.gpus().end());
-  }
-  return gpus;
-}
-
 std::uint64_t RangeGroups(const Container& container) {
   std::uint64_t groups = 0;
   for (const auto& [key, space] : container.spaces) {

@@ -9,9 +9,6 @@
 
 namespace cgpu::boundary {
 
-// Returns the GPUs of all spaces, and those that a space is about to have: managed memory is
-// charged on them from before the driver is asked.
-[[nodiscard]] std::set<ledger::Gpu> ManagedGpus(const Container& container);
 // Returns the number of range groups in all spaces.
 [[nodiscard]] std::uint64_t RangeGroups(const Container& container);
 // Charges what the plan of `decision` takes of each GPU, and the tables' root.

@@ -45,9 +45,9 @@ enum Tag : StateTag {
   kManagedSpace = 35 | kRequired,  // witness, process
   kCounted = 36 | kRequired,       // of an address space: witness, start, end
   kSeen = 37 | kRequired,          // the same
-  kAnyUvmSpace = 38,               // there is or was a UVM space
-  kContested = 50 | kRequired,     // of an address space: witness, start, end
-  kDoubted = 51 | kRequired,       // the same, several times where it is charged so
+  // 38: whether there was a UVM space, in versions up to 0.1.0
+  kContested = 50 | kRequired,  // of an address space: witness, start, end
+  kDoubted = 51 | kRequired,    // the same, several times where it is charged so
 
   kDmaClient = 40,   // client, its serial number, owner
   kDmaRange = 41,    // serial number, handle, space, GPU, covered
@@ -182,7 +182,6 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Gpu gpus) {
 
 void ManagedTracker::Save(StateWriter& writer) const {
   writer.Row(kClock, clock_);
-  writer.Row(kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
     writer.Row(kManagedSpace, witness, space.process);
     WriteRanges(writer, kCounted, witness, space.counted);
@@ -265,9 +264,6 @@ void ManagedTracker::Load(StateReader& reader) {
     switch (tag) {
       case kClock:
         clock_ = reader.Number();
-        return true;
-      case kAnyUvmSpace:
-        any_space_ = reader.Flag();
         return true;
       case kProcess:
       case kManagedSpace:
@@ -515,10 +511,7 @@ void Boundary::Resume() {
   for (const auto& [client, tracker] : container_.dma) {
     SettleDma(container_, tracker);
   }
-  if (!container_.spaces.empty()) {
-    container_.managed.ExpectSpaces();
-  }
-  container_.managed.Resume(ManagedGpus(container_));
+  container_.managed.Resume();
   SetQuotas();
 }
 

@@ -37,8 +37,7 @@ bool IsUsed(const AddressSpace& space) {
   return pread(space.mem.get(), &byte, 1, kAnywhere) != 0;
 }
 
-std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space,
-                                                     const InodeSet& inodes) {
+std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space) {
   if (lseek(space.maps.get(), 0, SEEK_SET) != 0) {
     return std::nullopt;
   }
@@ -56,7 +55,7 @@ std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space,
     if (n == 0) {
       break;
     }
-    TakeRanges(text, inodes, ranges);
+    TakeRanges(text, ranges);
   }
   // If the address space ended meanwhile, it has shown some of its mappings, or none.
   return IsUsed(space) ? std::optional(std::move(ranges)) : std::nullopt;

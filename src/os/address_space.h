@@ -32,11 +32,10 @@ struct AddressSpace {
 // Returns true while any process uses the address space.
 [[nodiscard]] bool IsUsed(const AddressSpace& space);
 
-// Returns the mappings of `inodes` that lie at the address that is their offset. Returns nothing
-// when that is unknown: the process has been waited for, or no process uses the address space. One
-// thread at a time.
-[[nodiscard]] std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space,
-                                                                   const InodeSet& inodes);
+// Returns the shared mappings that lie at the address that is their offset (maps.h). Returns
+// nothing when that is unknown: the process has been waited for, or no process uses the address
+// space. One thread at a time.
+[[nodiscard]] std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space);
 
 }  // namespace cgpu::os
 

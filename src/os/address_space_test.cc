@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,9 +28,6 @@ class AddressSpaceTest : public ::testing::Test {
  protected:
   AddressSpaceTest() {
     EXPECT_EQ(pipe2(pipe_, O_CLOEXEC), 0);
-    struct stat info{};
-    EXPECT_EQ(fstat(file_.get(), &info), 0);
-    inodes_ = {{info.st_dev, info.st_ino}};
     char name[] = "/proc";
     proc_ = UniqueFd(open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   }
@@ -67,8 +63,8 @@ class AddressSpaceTest : public ::testing::Test {
     auto space = OpenAddressSpace(proc_.get(), child_, child_);
     ASSERT_TRUE(space.ok());
     space_ = std::move(*space);
-    ASSERT_TRUE(ReadMappings(space_, inodes_).has_value());
-    EXPECT_EQ(ReadMappings(space_, inodes_)->size(), 1U);
+    ASSERT_TRUE(ReadMappings(space_).has_value());
+    EXPECT_EQ(ReadMappings(space_)->size(), 1U);
   }
   // Reads what the process writes of its sharer; fails if it ended before.
   void AwaitSharer() {
@@ -83,7 +79,6 @@ class AddressSpaceTest : public ::testing::Test {
 
   UniqueFd file_{memfd_create("file", MFD_CLOEXEC)};
   UniqueFd proc_;
-  InodeSet inodes_;
   int pipe_[2] = {-1, -1};
   pid_t child_ = 0;
   pid_t sharer_ = 0;
@@ -95,7 +90,7 @@ TEST_F(AddressSpaceTest, EndsWithItsOnlyProcess) {
   EXPECT_TRUE(IsUsed(space_));
   End(child_);
   EXPECT_FALSE(IsUsed(space_));
-  EXPECT_FALSE(ReadMappings(space_, inodes_).has_value());
+  EXPECT_FALSE(ReadMappings(space_).has_value());
   EXPECT_FALSE(OpenAddressSpace(proc_.get(), 0x3fffffff, 0x3fffffff).ok());
 }
 
@@ -104,11 +99,11 @@ TEST_F(AddressSpaceTest, OutlivesTheProcessThatItWasOpenedBy) {
   kill(child_, SIGKILL);
   siginfo_t info{};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOWAIT), 0);
-  ASSERT_TRUE(ReadMappings(space_, inodes_).has_value()) << "nobody has waited for it";
-  EXPECT_EQ(ReadMappings(space_, inodes_)->size(), 1U);
+  ASSERT_TRUE(ReadMappings(space_).has_value()) << "nobody has waited for it";
+  EXPECT_EQ(ReadMappings(space_)->size(), 1U);
   End(child_);
   EXPECT_TRUE(IsUsed(space_));
-  EXPECT_FALSE(ReadMappings(space_, inodes_).has_value()) << "nobody can be asked";
+  EXPECT_FALSE(ReadMappings(space_).has_value()) << "nobody can be asked";
   End(sharer_);
   EXPECT_FALSE(IsUsed(space_));
 }
@@ -141,10 +136,10 @@ TEST_F(AddressSpaceTest, OutlivesTheExecutionOfAnotherProgram) {
   // Once it shows another address space by its number, it has left this one.
   for (bool left = false; !left;) {
     auto now = OpenAddressSpace(proc_.get(), child_, child_);
-    left = now.ok() && ReadMappings(*now, inodes_) && ReadMappings(*now, inodes_)->empty();
+    left = now.ok() && ReadMappings(*now) && ReadMappings(*now)->empty();
   }
-  ASSERT_TRUE(ReadMappings(*space, inodes_).has_value());
-  EXPECT_EQ(ReadMappings(*space, inodes_)->size(), 1U);
+  ASSERT_TRUE(ReadMappings(*space).has_value());
+  EXPECT_EQ(ReadMappings(*space)->size(), 1U);
   End(sharer_);
   EXPECT_FALSE(IsUsed(*space));
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -39,36 +38,26 @@ bool Skip(std::string_view& line, char separator) {
 }
 
 // Reads "7f0000000000-7f0000200000 rw-s 7f0000000000 00:05 612    /dev/nvidia-uvm".
-void ReadLine(std::string_view line, const InodeSet& inodes, std::vector<MappedRange>& ranges) {
+void ReadLine(std::string_view line, std::vector<MappedRange>& ranges) {
   const auto start = Take(line, 16, '-');
   const auto end = start ? Take(line, 16, ' ') : std::nullopt;
-  if (!end || !Skip(line, ' ')) {
+  const bool shared = line.size() > 3 && line[3] == 's';
+  if (!end || !shared || !Skip(line, ' ')) {
     return;
   }
   const auto offset = Take(line, 16, ' ');
   if (!offset || *offset != *start) {
     return;
   }
-  const auto device_major = Take(line, 16, ':');
-  const auto device_minor = device_major ? Take(line, 16, ' ') : std::nullopt;
-  if (!device_minor) {
-    return;
-  }
-  std::uint64_t inode = 0;
-  (void)std::from_chars(line.data(), line.data() + line.size(), inode);
-  const std::uint64_t device =
-      makedev(static_cast<unsigned>(*device_major), static_cast<unsigned>(*device_minor));
-  if (inodes.contains({device, inode})) {
-    ranges.push_back({*start, *end});
-  }
+  ranges.push_back({*start, *end});
 }
 
 }  // namespace
 
-void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRange>& ranges) {
+void TakeRanges(std::string& text, std::vector<MappedRange>& ranges) {
   std::size_t from = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', from)) {
-    ReadLine(std::string_view(text).substr(from, end - from), inodes, ranges);
+    ReadLine(std::string_view(text).substr(from, end - from), ranges);
     from = end + 1;
   }
   text.erase(0, from);

@@ -1,4 +1,4 @@
-// Reads the mappings of given files from /proc/PID/maps, and what a thread is doing.
+// Reads from /proc/PID/maps what may be managed memory, and what a thread is doing.
 #ifndef CGPU_OS_MAPS_H_
 #define CGPU_OS_MAPS_H_
 
@@ -21,10 +21,11 @@ struct MappedRange {
 // Files by file system (makedev form) and inode number.
 using InodeSet = std::set<std::pair<std::uint64_t, std::uint64_t>>;
 
-// Takes whole lines in the form of /proc/PID/maps off `text`, and adds to `ranges` those that map
-// one of `inodes` and lie at the address that is their offset. A mapping that was moved does not
-// lie there. Skips lines that it cannot read.
-void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRange>& ranges);
+// Takes whole lines in the form of /proc/PID/maps off `text`, and adds to `ranges` the shared
+// mappings that lie at the address that is their offset, of whatever file: that of nvidia-uvm may
+// have another inode in each container, and other programs have no such mappings. A mapping that
+// was moved does not lie there. Skips lines that it cannot read.
+void TakeRanges(std::string& text, std::vector<MappedRange>& ranges);
 
 // Returns true if mappings of this file show the device that stat() returns. That is not so on
 // btrfs, where each subvolume has a device of its own (fs/btrfs/inode.c btrfs_getattr()), nor on

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -18,22 +17,24 @@
 namespace cgpu::os {
 namespace {
 
-TEST(Maps, FindsRangesByDeviceAndInode) {
-  const InodeSet inodes = {{makedev(0, 0x105), 612}};
+TEST(Maps, FindsSharedRangesThatLieAtTheirOffset) {
   std::vector<MappedRange> ranges;
   std::string text =
       "55d0c0a00000-55d0c0a21000 r--p 00000000 fe:01 612                        /usr/bin/cat\n"
       "7f0000000000-7f0000200000 rw-s 7f0000000000 00:105 612                   /dev/nvidia-uvm\n"
-      "7f0000200000-7f0000201000 rw-s 7f0000200000 00:105 613                   /dev/nvidia-uvm\n"
+      "7f0000200000-7f0000201000 rw-s 7f0000200000 00:105 613          of another container's "
+      "file\n"
+      "7f0000300000-7f0000301000 rw-p 7f0000300000 00:105 612                          private\n"
       "7f0000400000-7f0000600000 rw-s 7f0000000000 00:105 612    /dev/nvidia-uvm moved\n"
       "ffff-10000 rw-s 0000ffff 00:105 612 (deleted) x\n"
       "nonsense\n\n7f00-\n7ffc4b3d2000-7ffc4b3f3000 rw-p 00000000 00:00 0  [stack]";
-  TakeRanges(text, inodes, ranges);
+  TakeRanges(text, ranges);
   EXPECT_TRUE(text.starts_with("7ffc4b3d2000")) << "the line is not whole";
-  ASSERT_EQ(ranges.size(), 2U);
+  ASSERT_EQ(ranges.size(), 3U);
   EXPECT_EQ(ranges[0].start, 0x7f0000000000U);
   EXPECT_EQ(ranges[0].end, 0x7f0000200000U);
-  EXPECT_EQ(ranges[1].start, 0xffffU);
+  EXPECT_EQ(ranges[1].start, 0x7f0000200000U);
+  EXPECT_EQ(ranges[2].start, 0xffffU);
 }
 
 // Uses this kernel's own file systems.

@@ -108,10 +108,9 @@ class UvmFiles : public KeptFiles {
 
   using KeptFiles::KeptFiles;
 
-  // Notes that the file's mappings are visible from now on. Call it before the driver can be asked
-  // for any.
+  // Note the file's inode, and return all: an earlier version that takes over finds managed memory
+  // by them (handover.h).
   void Expect(int file);
-  // Returns the inodes that mappings of all files show in /proc.
   [[nodiscard]] os::InodeSet Inodes() const;
 
   // Hand-over to a later one, with that of the files.

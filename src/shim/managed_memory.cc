@@ -30,12 +30,11 @@ boundary::AddressRanges RangesOf(const std::vector<os::MappedRange>& mapped) {
 
 }  // namespace
 
-ManagedMemory::ManagedMemory(int proc, Accounting& accounting, const UvmFiles& uvm_files,
-                             RangeQuestions& questions, ContainerProcesses& processes,
-                             const Hurry& hurry, std::function<void()> make_room)
+ManagedMemory::ManagedMemory(int proc, Accounting& accounting, RangeQuestions& questions,
+                             ContainerProcesses& processes, const Hurry& hurry,
+                             std::function<void()> make_room)
     : proc_(proc),
       accounting_(accounting),
-      uvm_files_(uvm_files),
       questions_(questions),
       processes_(processes),
       hurry_(hurry),
@@ -72,8 +71,8 @@ bool ManagedMemory::Begin(boundary::MmapKind kind, const ManagedTracker::Claim& 
                        });
   const auto look = ask([](ManagedTracker& tracker) { return tracker.BeginLook(); });
   boundary::AddressRanges shown;
-  if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || counted)) {
-    const auto mapped = os::ReadMappings(*witnesses_.Find(claim.witness), inodes);
+  if (!known || counted) {
+    const auto mapped = os::ReadMappings(*witnesses_.Find(claim.witness));
     if (!mapped) {
       return false;
     }
@@ -203,7 +202,6 @@ void ManagedMemory::DropReleased() {
 
 std::map<ManagedTracker::Witness, ManagedTracker::Seen> ManagedMemory::Ask(
     const std::vector<ManagedTracker::Witness>& witnesses, bool at_leisure) {
-  const os::InodeSet inodes = uvm_files_.Inodes();
   std::map<ManagedTracker::Witness, Seen> seen;
   std::size_t pieces = 0;
   for (const ManagedTracker::Witness witness : witnesses) {
@@ -212,7 +210,7 @@ std::map<ManagedTracker::Witness, ManagedTracker::Seen> ManagedMemory::Ask(
     }
     Seen said;
     const auto space = witnesses_.Find(witness);
-    const auto mapped = space == nullptr ? std::nullopt : os::ReadMappings(*space, inodes);
+    const auto mapped = space == nullptr ? std::nullopt : os::ReadMappings(*space);
     if (mapped) {
       pieces += mapped->size();
       if (pieces > kMostPieces) {
@@ -231,9 +229,7 @@ std::map<ManagedTracker::Witness, ManagedTracker::Seen> ManagedMemory::Ask(
 }
 
 void ManagedMemory::CallForLook() const {
-  if (uvm_files_.size() != 0) {
-    (void)eventfd_write(attention_.get(), 1);
-  }
+  (void)eventfd_write(attention_.get(), 1);
 }
 
 void ManagedMemory::ResetAttention() const {
@@ -242,9 +238,6 @@ void ManagedMemory::ResetAttention() const {
 }
 
 bool ManagedMemory::Watching() {
-  if (uvm_files_.size() == 0) {
-    return false;
-  }
   const MutexLock lock(accounting_.mutex);
   return accounting_.boundary.managed().Watches() || accounting_.boundary.managed().HasDoubts();
 }

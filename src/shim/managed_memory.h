@@ -21,7 +21,6 @@
 #include "shim/accounting.h"
 #include "shim/handover.h"
 #include "shim/hurry.h"
-#include "shim/kept_files.h"
 #include "shim/processes.h"
 #include "shim/range_questions.h"
 #include "shim/witnesses.h"
@@ -33,9 +32,8 @@ class ManagedMemory {
  public:
   // All outlive this. `proc`: an open /proc. `make_room`: looks at what has been closed meanwhile;
   // called without a lock where a charge does not fit.
-  ManagedMemory(int proc, Accounting& accounting, const UvmFiles& uvm_files,
-                RangeQuestions& questions, ContainerProcesses& processes, const Hurry& hurry,
-                std::function<void()> make_room);
+  ManagedMemory(int proc, Accounting& accounting, RangeQuestions& questions,
+                ContainerProcesses& processes, const Hurry& hurry, std::function<void()> make_room);
 
   // Opens the caller's address space as a witness. Returns 0 if there is no room, or the thread is
   // gone.
@@ -76,7 +74,6 @@ class ManagedMemory {
 
   const int proc_;
   Accounting& accounting_;
-  const UvmFiles& uvm_files_;
   RangeQuestions& questions_;
   ContainerProcesses& processes_;
   const Hurry& hurry_;

@@ -60,7 +60,7 @@ class ManagedMemoryTest : public testing::Test {
         : accounting(test.config_, test.abi_, {boundary::GpuIds{}}),
           processes(accounting, test.callers_, test.pool_),
           questions(test.abi_, accounting, test.executor_, test.uvm_files_),
-          managed(test.proc_.get(), accounting, test.uvm_files_, questions, processes, test.hurry_,
+          managed(test.proc_.get(), accounting, questions, processes, test.hurry_,
                   [&test] { test.MakeRoom(); }) {}
     Accounting accounting;
     ContainerProcesses processes;
@@ -68,12 +68,7 @@ class ManagedMemoryTest : public testing::Test {
     ManagedMemory managed;
   };
 
-  ManagedMemoryTest() {
-    shim_ = std::make_unique<Shim>(*this);
-    const MutexLock lock(shim_->accounting.mutex);
-    shim_->accounting.boundary.managed().ExpectSpaces();
-    EXPECT_TRUE(shim_->accounting.boundary.managed().SetGpus({0}));
-  }
+  ManagedMemoryTest() { shim_ = std::make_unique<Shim>(*this); }
 
   void MakeRoom() {
     ++looks_;
@@ -108,12 +103,6 @@ class ManagedMemoryTest : public testing::Test {
     pollfd event{shim_->managed.attention(), POLLIN, 0};
     return poll(&event, 1, 0) == 1;
   }
-  void AddUvmFile() {
-    UniqueFd file(memfd_create("uvm", MFD_CLOEXEC));
-    uvm_files_.Expect(file.get());
-    (void)uvm_files_.Add(std::move(file));
-  }
-
   const ShimConfig config_ = OneGpu();
   const rm::Abi& abi_ = *rm::FindAbi({550, 163, 1});
   const UniqueFd proc_{open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -171,18 +160,14 @@ TEST_F(ManagedMemoryTest, TheLookMayMakeRoom) {
 TEST_F(ManagedMemoryTest, ASuspectIsWatchedAndNotCharged) {
   EXPECT_TRUE(Begin(2 * kLimit, MmapKind::kSuspect)) << "it needs no room";
   EXPECT_EQ(Used(), 0U);
-  EXPECT_FALSE(shim_->managed.Watching()) << "no file of nvidia-uvm, no managed memory";
-  AddUvmFile();
   EXPECT_TRUE(shim_->managed.Watching());
   shim_->managed.NoteThread(gettid());
   (void)shim_->managed.Settle();
   EXPECT_FALSE(shim_->managed.Watching());
 }
 
-TEST_F(ManagedMemoryTest, CallsForALookWhereThereAreSpaces) {
-  shim_->managed.CallForLook();
+TEST_F(ManagedMemoryTest, CallsForALook) {
   EXPECT_FALSE(CallsForLook());
-  AddUvmFile();
   shim_->managed.CallForLook();
   EXPECT_TRUE(CallsForLook());
   shim_->managed.ResetAttention();
@@ -221,10 +206,6 @@ TEST_F(ManagedMemoryTest, ASuccessorSettlesWhatWasBegun) {
     }
     shim_ = std::make_unique<Shim>(*this);
     ASSERT_TRUE(shim_->accounting.Load(state, config_).ok());
-    {
-      const MutexLock lock(shim_->accounting.mutex);
-      ASSERT_TRUE(shim_->accounting.boundary.managed().SetGpus({0}));
-    }
     shim_->managed.TakeOver(state, {{1, callers_.Processes()[0]}});
     EXPECT_EQ(Used(), charged);
     shim_->managed.NoteThread(gettid());

@@ -2,19 +2,36 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "boundary/managed.h"
 #include "shim/receiver.h"
 
 namespace cgpu::shim {
 
+// Returns whether the number leads to a file of nvidia-uvm that a tenant of this shim initialised.
+// Another one may be that of another container, which has sent it: memory that is made in its
+// address space is nobody's here.
+bool Receiver::IsOwnSpace(const os::Caller& caller, int number) {
+  auto taken = files_.Take(caller, number);
+  if (!taken.ok()) {
+    return false;
+  }
+  const bool own = spaces_.files().Find(taken->file.get()) != nullptr;
+  files_.Discard(std::move(taken->file));
+  return own;
+}
+
 // Handles an mmap that could make managed memory, or an mremap that could bring it back to its
 // place. All arguments are registers, so the kernel executes what is judged here, except for the
-// file that the descriptor leads to.
+// file that the descriptor leads to: what lies where its offset says is charged, whatever file it
+// is of (os/maps.h).
 void Receiver::SeeMapping(const Source& source, const os::Notification& notification) {
   pool_.ListenSoon();
   const auto& args = notification.args;
-  const auto refuse = [&] { Fail(source, notification, boundary::CallKind::kMmap, ENOMEM); };
+  const auto refuse = [&](int error = ENOMEM) {
+    Fail(source, notification, boundary::CallKind::kMmap, error);
+  };
   const auto caller = FindMapper(notification.tid);
   if (caller == nullptr) {
     return refuse();
@@ -27,6 +44,9 @@ void Receiver::SeeMapping(const Source& source, const os::Notification& notifica
   } else {
     if (const auto known = files_.LookAt(*caller, static_cast<int>(args[4])); known.ok()) {
       uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
+    }
+    if (uvm_file && !IsOwnSpace(*caller, static_cast<int>(args[4]))) {
+      return refuse(EBADFD);  // as the driver says of a file that nobody initialised
     }
     kind =
         boundary::JudgeMmap({args[0], args[1], args[2], args[3], args[5]}, uvm_file, &claim.range);

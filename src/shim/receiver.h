@@ -61,6 +61,7 @@ class Receiver {
   // mapping_calls.cc
   void SeeMapping(const Source& source, const os::Notification& notification);
   [[nodiscard]] std::shared_ptr<const os::Caller> FindMapper(pid_t thread);
+  [[nodiscard]] bool IsOwnSpace(const os::Caller& caller, int number);
 
   const rm::Abi& abi_;
   os::CallerLookup& callers_;

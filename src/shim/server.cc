@@ -51,7 +51,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       spaces_(abi, callers_->proc_fd(), accounting_, executor_, processes_, hurry_),
       client_files_(callers_->proc_fd(), driver_.get(), processes_, hurry_),
       questions_(abi, accounting_, executor_, spaces_.files()),
-      managed_(callers_->proc_fd(), accounting_, spaces_.files(), questions_, processes_, hurry_,
+      managed_(callers_->proc_fd(), accounting_, questions_, processes_, hurry_,
                [this] { reconciler_.ReconcileForCall(); }),
       reconciler_(accounting_, driver_.get(), scheduler_, client_files_, export_tags_, managed_,
                   spaces_, hurry_),

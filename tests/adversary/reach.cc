@@ -167,8 +167,7 @@ int Spaces(const std::vector<std::string>& args) {
 }
 
 // [PROCESSES PIECES]: processes whose managed memory lies in as many pieces each, which all have to
-// be counted whenever one is looked for; and one that maps and unmaps without pause. No GPU is
-// registered, so the limit does not bound them.
+// be counted whenever one is looked for; and one that maps and unmaps without pause.
 int Pieces(const std::vector<std::string>& args) {
   const std::uint64_t processes = Number(args, 0, 32);
   const std::uint64_t pieces = Number(args, 1, 1'000);

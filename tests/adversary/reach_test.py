@@ -15,8 +15,8 @@ ATTACKER, LIMIT, LESS = "attacker", 1024, 512  # MiB
 FILES = 2048  # descriptors that shims may have here: so few are soon used up
 
 
-def _attack(node, *words, **options):
-    return node.run(argv(*words), mem="%dMiB" % LIMIT, name=ATTACKER,
+def _attack(node, *words, mib=LIMIT, **options):
+    return node.run(argv(*words), mem="%dMiB" % mib, name=ATTACKER,
                     flags=("--gpus", "1", "--name", "%s-%d" % (ATTACKER, os.getpid())), **options)
 
 
@@ -30,12 +30,12 @@ def _descriptors(node):
     return len(os.listdir("/proc/%d/fd" % shim))
 
 
-def _reached(node, upgrade=True):
+def _reached(node, upgrade=True, mib=LESS):
     """Its shim does at once what root says."""
     row = _row(node)
     check(row["state"] == "running", "cgpu ps says %s" % row["state"])
-    command(CGPU, "set", row["id"], "--mem", "%dMiB" % LESS)
-    check(_row(node)["gpus"][0]["limit_bytes"] == LESS * MIB, "it has its old limit")
+    command(CGPU, "set", row["id"], "--mem", "%dMiB" % mib)
+    check(_row(node)["gpus"][0]["limit_bytes"] == mib * MIB, "it has its old limit")
     if upgrade:
         said = command(CGPU, "upgrade", row["id"])
         check("upgraded; its calls waited" in said, said)
@@ -140,13 +140,13 @@ def spaces():
 def pieces():
     """Managed memory in pieces, all of which are counted each time that one is mapped: they have a quota."""
     with Node() as node:
-        process = _attack(node, "pieces", 16, 15000)
+        process = _attack(node, "pieces", 16, 15000, mib=4096)
         process.expect("^holding$")
         for _ in range(3):
-            _reached(node)
+            _reached(node, mib=4000)
         process.kill()
     with Node() as node:
-        process = _attack(node, "pieces", 18, 15000)
+        process = _attack(node, "pieces", 18, 15000, mib=4096)
         check(process.wait() != 0, "it has more of them than 262,144")
         node.wait_nothing_left()
 

@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <fstream>
+#include <sstream>
+#include <thread>
 
 #include "common.h"
 #include "rm/nv_controls.h"
@@ -178,6 +182,57 @@ int SpaceReceiver(const std::vector<std::string>& args) {
   return 0;
 }
 
+// Returns whether this process has a mapping of nvidia-uvm's that begins there.
+bool IsOfUvm(std::uint64_t at) {
+  std::ifstream maps("/proc/self/maps");
+  std::stringstream begin;
+  begin << std::hex << at << '-';
+  for (std::string line; std::getline(maps, line);) {
+    if (line.starts_with(begin.str())) {
+      return line.find("nvidia-uvm") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+// NAME ["swap"]: makes managed memory in the sender's space, without a GPU or a space of its own.
+// "swap": the number that it maps leads to an ordinary file and to the sender's in turn.
+int SpaceGuest(const std::vector<std::string>& args) {
+  const int file = ReceiveFd(ConnectTo(args.at(0)));
+  const bool swap = args.size() > 1;
+  const int ordinary = memfd_create("ordinary", MFD_CLOEXEC);
+  const int slot = dup(file);
+  if (ordinary < 0 || slot < 0 || ftruncate(ordinary, off_t{1} << 62U) != 0) {
+    Die("failed: no file");
+  }
+  std::atomic<bool> ended{false};
+  std::thread swapper([&] {
+    while (swap && !ended) {
+      dup2(ordinary, slot);
+      dup2(file, slot);
+    }
+  });
+  constexpr std::uint64_t kStep = 256 * kMiB;
+  std::uint64_t managed = 0;
+  std::uint64_t at = kReceivers;
+  for (int i = 0; i < (swap ? 3000 : 16); ++i) {
+    if (!MapManaged(slot, at, kStep)) {
+      continue;
+    }
+    if (IsOfUvm(at)) {
+      managed += kStep;
+      at += 2 * kStep;  // neighbours would become one mapping
+    } else {
+      munmap(std::bit_cast<void*>(at), kStep);
+    }
+  }
+  ended = true;
+  swapper.join();
+  Say("managed %llu MiB", static_cast<unsigned long long>(managed / kMiB));
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> TransferAttacks() {
@@ -187,6 +242,7 @@ std::vector<Entry> TransferAttacks() {
       {"export-info", ExportInfo, "NAME: asks about the exports that come from there"},
       {"space-sender", SpaceSender, "NAME: hands its UVM address space out"},
       {"space-receiver", SpaceReceiver, "NAME: uses what comes from there"},
+      {"space-guest", SpaceGuest, "NAME [swap]: maps what comes from there, and has no GPU itself"},
   };
 }
 

@@ -1,6 +1,6 @@
 """Attacks that carry others' objects away in files (transfers.cc)."""
 from attack import argv
-from cgpu_test import MIB, Node, check, main
+from cgpu_test import MIB, Failure, Node, check, main
 from tenant import OK, OTHERS, SIZE, Tenant, answer, answers, start
 
 
@@ -97,5 +97,36 @@ def space_files():
             node.wait_used(0, "after both have ended")
 
 
-main({"space-files": space_files, "dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
+def space_guests():
+    """The same by a process that has no GPU registered itself, so that nothing says where its memory lies; and by
+    one that lets the number lead to an ordinary file while the shim looks."""
+    for with_cgpu, words in ((False, ()), (True, ()), (True, ("swap",))):
+        with Node() as node:
+            name = "cgpu-%s" % node.name
+            victim = start(node, with_cgpu, ["space-sender", name], 256, "victim")
+            victim.expect("^listening$")
+            before = node.used()
+            attacker = start(node, with_cgpu, ["space-guest", name, *words], 512, "attacker")
+            victim.expect("^sent$")
+            ended = False
+            try:
+                attacker.expect("^holding$")
+            except Failure:  # one that has won more than it may is ended
+                ended = True
+            got = 0 if ended else attacker.number(r"^managed (\d+) MiB$")
+            node.sync()
+            if not with_cgpu:
+                check(got == 4096 and node.used() > before + 4000 * MIB, "%d MiB were had" % got)
+            else:
+                check(words or got == 0, "managed memory was had: %d MiB" % got)
+                check(node.used() <= before + 512 * MIB, "%d bytes are in use" % node.used())
+                charged = sum(gpu["used_bytes"] for row in node.containers() for gpu in row["gpus"])
+                check(charged >= node.used(), "cgpu counts %d bytes, the driver %d" % (charged, node.used()))
+            if not ended:
+                attacker.end()
+            check(victim.end() == 0, "the victim failed")
+            node.wait_used(0, "after both have ended")
+
+
+main({"space-files": space_files, "space-guests": space_guests, "dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
       "export-info": export_info})

@@ -202,12 +202,6 @@ Decision DecideRegisterGpu(Container& container, Call& call, Decision decision) 
   if (!decision.gpu) {
     return AnswerUvm(container, call, rm::NV_ERR_GPU_UUID_NOT_FOUND, Reason::kGpuNotGranted);
   }
-  std::set<ledger::Gpu> gpus = ManagedGpus(container);
-  gpus.insert(*decision.gpu);
-  if (!container.managed.SetGpus(gpus)) {
-    return container.NoMemory(call, *decision.gpu);
-  }
-  container.registering.insert(*decision.gpu);
   decision.effects.opens_gpu = true;
   return decision;
 }
@@ -540,7 +534,6 @@ Decision DecideUvm(Container& container, Call& call) {
     params.flags |= rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE;
     Store(call.image, params);
     decision.effects.makes_space = true;
-    container.managed.ExpectSpaces();
     return decision;
   }
   const auto space = container.spaces.find(call.uvm_space);
@@ -568,12 +561,8 @@ void AccountUvm(Container& container, Call& call, Decision& decision, bool done)
     Store(call.image, params);
     return;
   }
-  if (rule->effect == UvmEffect::kRegisterGpu && decision.gpu) {
-    container.registering.erase(container.registering.find(*decision.gpu));
-  }
   const auto found = container.spaces.find(call.uvm_space);
   if (found == container.spaces.end()) {
-    (void)container.managed.SetGpus(ManagedGpus(container));
     return;
   }
   UvmSpace& space = found->second;
@@ -588,7 +577,6 @@ void AccountUvm(Container& container, Call& call, Decision& decision, bool done)
     container.ledger.Cancel(decision.reservation);
     DropPlan(container, call, decision, space);
   }
-  (void)container.managed.SetGpus(ManagedGpus(container));
 }
 
 }  // namespace cgpu::boundary
