@@ -23,9 +23,9 @@ namespace cgpu {
 namespace {
 
 // Bits of a request's number: asm-generic/ioctl.h.
-constexpr std::uint32_t kNumber = 0xff;
+constexpr std::uint32_t kNrMask = 0xff;
 constexpr std::uint32_t kTypeAndSize = 0x3fffff00;
-constexpr std::uint32_t kFirstSizeBit = 16;
+constexpr std::uint32_t kSizeShift = 16;
 constexpr std::uint32_t kMostSize = 0x3fff;
 // Requests of any file, from linux/fs.h; everything else with a zero type byte and no size is
 // nvidia-uvm's.
@@ -146,7 +146,7 @@ constexpr std::uint16_t kIfMore = BPF_JMP | BPF_JGT | BPF_K;
 constexpr std::uint16_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
 constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
 constexpr sock_filter kRefuse = {kReturn, 0, 0, SECCOMP_RET_ERRNO | ENODEV};
-constexpr sock_filter kAllow = {kReturn, 0, 0, SECCOMP_RET_ALLOW};
+constexpr sock_filter kLetPass = {kReturn, 0, 0, SECCOMP_RET_ALLOW};
 
 using Program = std::vector<sock_filter>;
 
@@ -162,27 +162,27 @@ void AddCalls(Program& program) {
                 {kIfEqual, 0, 3, AUDIT_ARCH_I386},
                 {kLoad, 0, 0, kNr},
                 {kIfEqual, 6, 0, kIoctlOfI386},
-                kAllow,
+                kLetPass,
                 {kLoad, 0, 0, kNr},
                 {kAnd, 0, 0, ~kX32Bit},
                 {kIfEqual, 2, 0, SYS_ioctl},
                 {kIfEqual, 1, 0, kIoctlOfX32},
-                kAllow});
+                kLetPass});
 }
 
 }  // namespace
 
 bool IsRefusedToOthers(std::uint32_t request) {
   if ((request & kTypeAndSize) == 0) {
-    const std::uint32_t number = request & kNumber;
+    const std::uint32_t number = request & kNrMask;
     return number != kFibmap && number != kFigetbsz;
   }
   if (LongUvmRequests().contains(request) ||
       (request >= rm::kUvmTestFirst && request <= rm::kUvmTestLast)) {
     return true;
   }
-  const std::uint32_t nr = request & kNumber;
-  const std::uint32_t size = request >> kFirstSizeBit & kMostSize;
+  const std::uint32_t nr = request & kNrMask;
+  const std::uint32_t size = request >> kSizeShift & kMostSize;
   return std::ranges::any_of(Refused(), [&](const Sizes& one) {
     return one.nr == nr && one.first <= size && size <= one.last;
   });
@@ -190,17 +190,17 @@ bool IsRefusedToOthers(std::uint32_t request) {
 
 std::vector<sock_filter> BuildOthersFilter() {
   // The kernel looks at the low half alone.
-  constexpr auto kRequest =
+  constexpr auto kRequestAt =
       static_cast<std::uint32_t>(offsetof(seccomp_data, args) + sizeof(std::uint64_t));
   Program program;
   AddCalls(program);
-  Add(program, {{kLoad, 0, 0, kRequest},
+  Add(program, {{kLoad, 0, 0, kRequestAt},
                 {kIfAnyBit, 5, 0, kTypeAndSize},
-                {kAnd, 0, 0, kNumber},
+                {kAnd, 0, 0, kNrMask},
                 {kIfEqual, 2, 0, kFibmap},
                 {kIfEqual, 1, 0, kFigetbsz},
                 kRefuse,
-                kAllow,
+                kLetPass,
                 {kIfAtLeast, 0, 2, rm::kUvmTestFirst},
                 {kIfMore, 1, 0, rm::kUvmTestLast},
                 kRefuse});
@@ -208,18 +208,18 @@ std::vector<sock_filter> BuildOthersFilter() {
     Add(program, {{kIfEqual, 0, 1, request}, kRefuse});
   }
   // The number in the upper half, the size in the lower one.
-  Add(program, {{kAnd, 0, 0, kNumber},
-                {BPF_ALU | BPF_LSH | BPF_K, 0, 0, kFirstSizeBit},
+  Add(program, {{kAnd, 0, 0, kNrMask},
+                {BPF_ALU | BPF_LSH | BPF_K, 0, 0, kSizeShift},
                 {BPF_MISC | BPF_TAX, 0, 0, 0},
-                {kLoad, 0, 0, kRequest},
-                {BPF_ALU | BPF_RSH | BPF_K, 0, 0, kFirstSizeBit},
+                {kLoad, 0, 0, kRequestAt},
+                {BPF_ALU | BPF_RSH | BPF_K, 0, 0, kSizeShift},
                 {kAnd, 0, 0, kMostSize},
                 {BPF_ALU | BPF_OR | BPF_X, 0, 0, 0}});
   for (const Sizes& sizes : Refused()) {
-    const std::uint32_t nr = sizes.nr << kFirstSizeBit;
+    const std::uint32_t nr = sizes.nr << kSizeShift;
     Add(program, {{kIfAtLeast, 0, 2, nr | sizes.first}, {kIfMore, 1, 0, nr | sizes.last}, kRefuse});
   }
-  program.push_back(kAllow);
+  program.push_back(kLetPass);
   return program;
 }
 

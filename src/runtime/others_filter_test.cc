@@ -56,7 +56,7 @@ bool MayPass(std::uint32_t request) {
 }
 
 // Returns sizes that some driver takes of some escape, their neighbours, and single bits.
-std::set<std::uint32_t> Sizes() {
+std::set<std::uint32_t> SizesTried() {
   std::set<std::uint32_t> sizes = {0, 1, 71, 72, 73, 0x3fff};
   for (std::uint32_t size = 1; size < 1U << 14U; ++size) {
     for (const rm::EscapeRow& row : rm::EscapeRows()) {
@@ -80,7 +80,7 @@ TEST(OthersFilter, JudgesAsItsRuleDoesAndRefusesAllThatAnyDriverTakes) {
   const std::vector<sock_filter> filter = BuildOthersFilter();
   std::uint32_t turn = 0;
   std::uint64_t taken = 0;
-  for (const std::uint32_t size : Sizes()) {
+  for (const std::uint32_t size : SizesTried()) {
     for (std::uint32_t low = 0; low < 1U << 16U; ++low) {
       const std::uint32_t request = (++turn % 4) << 30U | size << 16U | low;
       const std::uint64_t junk = turn % 3 == 0 ? 0xdead0001'00000000 : 0;
