@@ -8,10 +8,10 @@ asks the programs on GPUs of each kind. --self-test feeds it sentences.
 import re
 import sys
 
-from layers_test import our_files
+from layers_test import ROOT, our_files
 
-PAGES = re.compile(r"(README\.md|docs/(howto|explanation|tutorial|reference)/.*\.md|charts?/.*\.(txt|md|yaml))$")
-# Texts of programs: strings of sources that are not tests, and of the page.
+PAGES = re.compile(r"(README\.md|docs/(howto|explanation|tutorial|reference)/.*\.md)$")
+# Texts of programs: strings of sources that are not tests, of the page, and of the chart.
 SOURCES = re.compile(r"(src/(?!.*_test\.cc).*\.cc|page/src/(?!.*\.test\.).*\.tsx?)$")
 
 OTHERS = ("docs/explanation/comparison.md",)  # it speaks of others, and says of cgpu's caps what compute.md does
@@ -28,7 +28,6 @@ WHERE = re.compile(r"\(\S*#caps\)|calibrat|GPUs? that caps?\b|simulated|GPUs? (h
 TRUE = {
     "A percentage of compute time is a cap": "the title of a check of cgpu doctor, which asks each GPU",
     "the policies fixed and fair, and maxima, are caps": "what that check says where `cgpu policy` says so",
-    "| | the limit is enforced | memory: step | compute |": "the head of a table",
     "cannot enforce compute time in this way": "no promise",
     "add up to at most 100": "what is granted, not what is used",
     "| one that fills it, beside one that pauses or waits |": "measured, of simulated GPUs, as above the table",
@@ -85,12 +84,14 @@ def main():
     if "--self-test" in sys.argv[1:]:
         self_test()
         return 0
-    found, read = [], 0
-    for path, file in our_files():
-        if path not in OTHERS and (PAGES.match(path) or SOURCES.match(path)):
-            read += 1
-            found.extend(faults(path, file.read_text(encoding="utf-8")))
-    assert read > 100, "only %d files were read" % read
+    chart = [(str(file.relative_to(ROOT)), file) for file in sorted((ROOT / "deploy/chart").rglob("*.yaml"))]
+    texts = [(path, file.read_text(encoding="utf-8")) for path, file in our_files()
+             if path not in OTHERS and (PAGES.match(path) or SOURCES.match(path))]
+    texts += [(path, file.read_text(encoding="utf-8")) for path, file in chart]
+    assert len(texts) > 100 and chart, "only %d files were read" % len(texts)
+    found = [fault for path, text in texts for fault in faults(path, text)]
+    everything = [sentence for path, text in texts for sentence in sentences(path, text)]
+    found += ["nothing needs the row %r" % part for part in TRUE if not any(part in one for one in everything)]
     for fault in found:
         print(fault)
     return 1 if found else 0

@@ -257,7 +257,8 @@ const Chip kGa100{0x170, 0x0, 0x800, 8, 8, 64, 64, 10, 5, 0, 1, kGa100Classes};
 const Chip kGa102{0x170, 0x2, 0x806, 7, 6, 48, 128, 5, 2, 1, 0, kGa102Classes};
 const Chip kGh100{0x180, 0x0, 0x900, 8, 9, 64, 128, 10, 8, 0, 8, kGh100Classes};
 const Chip kAd104{0x190, 0x4, 0x809, 5, 6, 48, 128, 5, 4, 3, 4, kAd104Classes};
-// A GB100 has 20 copy engines. Ten have a number that is the same in all branches (cl2080.h).
+// A GB100 has 20 copy engines. Ten have a number that is the same in all branches
+// (class/cl2080_notification.h).
 const Chip kGb100{0x1A0, 0x0, 0xA00, 8, 10, 64, 128, 10, 8, 0, 8, kGb100Classes};
 
 bool Chip::Has(rm::NvU32 cls) const {

@@ -14,8 +14,8 @@ constexpr unsigned kUnderGroup = ParentBit(ObjectKind::kChannelGroup);
 constexpr unsigned kUnderChannel = ParentBit(ObjectKind::kChannel);
 
 // All classes of the driver's list but those of clients, in ascending order, and Volta's engine
-// classes, which the open driver no longer lists. Not modelled: displays, MIG, vGPU, fabric
-// imports, confidential computing.
+// classes, which the open driver no longer lists. Blackwell's: resource_list.h of 595.45.04. Not
+// modelled: displays, MIG, vGPU, fabric imports, confidential computing.
 using enum ObjectKind;
 using enum ClassAccess;
 constexpr ClassRule kClassRules[] = {
@@ -161,8 +161,8 @@ constexpr ClassRule kClassRules[] = {
     {rm::HOPPER_DMA_COPY_A, kEngine, kUnderChannel, kAny, true},
     {rm::BLACKWELL_CHANNEL_GPFIFO_A, kChannel, kUnderDevice | kUnderGroup, kAny, true},
     {ADA_A, kEngine, kUnderChannel, kAny, true},
-    {rm::BLACKWELL_DMA_COPY_A, kEngine, kUnderChannel, kAny, true},
     {NVC9B0_VIDEO_DECODER, kEngine, kUnderChannel, kAny, true},
+    {rm::BLACKWELL_DMA_COPY_A, kEngine, kUnderChannel, kAny, true},
     {NVC9B7_VIDEO_ENCODER, kEngine, kUnderChannel, kAny, true},
     {rm::ADA_COMPUTE_A, kEngine, kUnderChannel, kAny, true},
     {NVC9D1_VIDEO_NVJPG, kEngine, kUnderChannel, kAny, true},

@@ -20,6 +20,9 @@ constexpr rm::NvU32 kMiB32 = 1U << 20;
 // src/nvidia/generated/g_nv_name_released.h of the releases (H200: not in 535.288.01 and 550.78,
 // but in 550.90.07; V100: in 580.95.05 and not in 590.44.01; B200: not in 550.163.01 and 565.77,
 // but in 570.86.15). Units: NVIDIA's data sheets.
+// The driver of a B200 reports 148 SMs, 126.5 MiB of L2 and, before it said 7680, a bus of 8192
+// bits (pytorch/ao pull request 4002). Made up, as nothing is on record: its GPCs and BAR1, and the
+// L4's BAR1.
 constexpr GpuModel kModels[] = {
     {"v100-16g",
      "Tesla V100-SXM2-16GB",
@@ -128,7 +131,7 @@ constexpr GpuModel kModels[] = {
      262144,
      8,
      148,
-     126 * kMiB32,
+     253 * kMiB32 / 2,
      8192,
      kHbm3,
      {570, 86, 15},

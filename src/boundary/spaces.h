@@ -2,8 +2,6 @@
 #ifndef CGPU_BOUNDARY_SPACES_H_
 #define CGPU_BOUNDARY_SPACES_H_
 
-#include <set>
-
 #include "boundary/container.h"
 #include "boundary/decision.h"
 

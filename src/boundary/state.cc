@@ -45,7 +45,7 @@ enum Tag : StateTag {
   kManagedSpace = 35 | kRequired,  // witness, process
   kCounted = 36 | kRequired,       // of an address space: witness, start, end
   kSeen = 37 | kRequired,          // the same
-  // 38: whether there was a UVM space, in versions up to 0.1.0
+  // 38: whether there was a UVM space, in earlier versions
   kContested = 50 | kRequired,  // of an address space: witness, start, end
   kDoubted = 51 | kRequired,    // the same, several times where it is charged so
 

@@ -206,7 +206,7 @@ constexpr Check kChecks[] = {
  "Remove NVreg_DeviceFileMode from /etc/modprobe.d, or `chmod 666` the files. What that means for other users is in SECURITY.md."},
 {"device-filesystem", kDriver, kError, kBefore, DeviceFileSystem,
  "/dev is neither on btrfs nor on overlayfs",
- "There the shim cannot tell what a program maps of /dev/nvidia-uvm, and refuses the file (SECURITY.md).",
+ "There shims of earlier versions cannot tell what a program maps of /dev/nvidia-uvm, so all refuse the file (SECURITY.md).",
  "Mount a devtmpfs or a tmpfs at /dev, as distributions do."},
 {"virtual-machine", kDriver, kNote, kBefore, VirtualMachine,
  "This host is no virtual machine",

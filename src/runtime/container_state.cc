@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -34,24 +35,17 @@ std::vector<std::string> RootsOf(const std::string& root, const std::string& run
 
 Result<std::string> BundleInRuncState(std::string_view text) {
   const auto state = ParseJson(text);
-  const auto config = state.is_object() ? state.find("config") : state.end();
-  const bool has_labels = config != state.end() && config->is_object() &&
-                          config->contains("labels") && (*config)["labels"].is_array();
-  if (has_labels) {
-    for (const nlohmann::json& label : (*config)["labels"]) {
-      if (label.is_string() && label.get_ref<const std::string&>().starts_with(kLabel)) {
-        return label.get<std::string>().substr(kLabel.size());
-      }
+  for (const nlohmann::json& label : At(At(state, "config"), "labels")) {
+    if (label.is_string() && label.get_ref<const std::string&>().starts_with(kLabel)) {
+      return label.get<std::string>().substr(kLabel.size());
     }
   }
   return NoBundle();
 }
 
 Result<std::string> BundleInCrunStatus(std::string_view text) {
-  const auto status = ParseJson(text);
-  const bool names =
-      status.is_object() && status.contains("bundle") && status["bundle"].is_string();
-  return names ? Result<std::string>(status["bundle"].get<std::string>()) : NoBundle();
+  std::string bundle = TextAt(ParseJson(text), "bundle");
+  return bundle.empty() ? NoBundle() : Result<std::string>(std::move(bundle));
 }
 
 Result<std::string> BundleOf(const std::string& root, const std::string& id) {

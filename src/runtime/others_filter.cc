@@ -11,16 +11,18 @@
 #include <compare>
 #include <cstddef>
 #include <initializer_list>
-#include <set>
 #include <utility>
 
 #include "rm/escape_table.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_structs.h"
 #include "rm/uvm_table.h"
+#include "sandbox/bpf.h"
 
 namespace cgpu {
 namespace {
+
+namespace bpf = sandbox::bpf;
 
 // Bits of a request's number: asm-generic/ioctl.h.
 constexpr std::uint32_t kNrMask = 0xff;
@@ -31,10 +33,9 @@ constexpr std::uint32_t kMostSize = 0x3fff;
 // nvidia-uvm's.
 constexpr std::uint32_t kFibmap = 1;
 constexpr std::uint32_t kFigetbsz = 2;
-// ioctl's numbers on i386 and, with the bit, x32: arch/x86/entry/syscalls.
+// ioctl's numbers on i386 and, with bpf::kX32Bit, x32: arch/x86/entry/syscalls.
 constexpr std::uint32_t kIoctlOfI386 = 54;
 constexpr std::uint32_t kIoctlOfX32 = 514;
-constexpr std::uint32_t kX32Bit = 0x40000000U;
 
 // Sizes of one escape number.
 struct Sizes {
@@ -127,26 +128,8 @@ const std::vector<Sizes>& Refused() {
   return refused;
 }
 
-// Requests of nvidia-uvm that have something in the place of a type or a size.
-std::set<std::uint32_t> LongUvmRequests() {
-  std::set<std::uint32_t> requests;
-  for (const rm::UvmRow& row : rm::UvmRows()) {
-    if ((row.request & kTypeAndSize) != 0) {
-      requests.insert(row.request);
-    }
-  }
-  return requests;
-}
-
-constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
-constexpr std::uint16_t kAnd = BPF_ALU | BPF_AND | BPF_K;
-constexpr std::uint16_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
-constexpr std::uint16_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
-constexpr std::uint16_t kIfMore = BPF_JMP | BPF_JGT | BPF_K;
-constexpr std::uint16_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
-constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
-constexpr sock_filter kRefuse = {kReturn, 0, 0, SECCOMP_RET_ERRNO | ENODEV};
-constexpr sock_filter kLetPass = {kReturn, 0, 0, SECCOMP_RET_ALLOW};
+constexpr sock_filter kRefuse = {bpf::kReturn, 0, 0, SECCOMP_RET_ERRNO | ENODEV};
+constexpr sock_filter kLetPass = {bpf::kReturn, 0, 0, SECCOMP_RET_ALLOW};
 
 using Program = std::vector<sock_filter>;
 
@@ -158,15 +141,15 @@ void Add(Program& program, std::initializer_list<sock_filter> steps) {
 void AddCalls(Program& program) {
   constexpr auto kArch = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
   constexpr auto kNr = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
-  Add(program, {{kLoad, 0, 0, kArch},
-                {kIfEqual, 0, 3, AUDIT_ARCH_I386},
-                {kLoad, 0, 0, kNr},
-                {kIfEqual, 6, 0, kIoctlOfI386},
+  Add(program, {{bpf::kLoad, 0, 0, kArch},
+                {bpf::kIfEqual, 0, 3, AUDIT_ARCH_I386},
+                {bpf::kLoad, 0, 0, kNr},
+                {bpf::kIfEqual, 6, 0, kIoctlOfI386},
                 kLetPass,
-                {kLoad, 0, 0, kNr},
-                {kAnd, 0, 0, ~kX32Bit},
-                {kIfEqual, 2, 0, SYS_ioctl},
-                {kIfEqual, 1, 0, kIoctlOfX32},
+                {bpf::kLoad, 0, 0, kNr},
+                {bpf::kAnd, 0, 0, ~bpf::kX32Bit},
+                {bpf::kIfEqual, 2, 0, SYS_ioctl},
+                {bpf::kIfEqual, 1, 0, kIoctlOfX32},
                 kLetPass});
 }
 
@@ -177,7 +160,7 @@ bool IsRefusedToOthers(std::uint32_t request) {
     const std::uint32_t number = request & kNrMask;
     return number != kFibmap && number != kFigetbsz;
   }
-  if (LongUvmRequests().contains(request) ||
+  if (rm::FindUvm(request) != nullptr ||
       (request >= rm::kUvmTestFirst && request <= rm::kUvmTestLast)) {
     return true;
   }
@@ -194,30 +177,34 @@ std::vector<sock_filter> BuildOthersFilter() {
       static_cast<std::uint32_t>(offsetof(seccomp_data, args) + sizeof(std::uint64_t));
   Program program;
   AddCalls(program);
-  Add(program, {{kLoad, 0, 0, kRequestAt},
-                {kIfAnyBit, 5, 0, kTypeAndSize},
-                {kAnd, 0, 0, kNrMask},
-                {kIfEqual, 2, 0, kFibmap},
-                {kIfEqual, 1, 0, kFigetbsz},
+  Add(program, {{bpf::kLoad, 0, 0, kRequestAt},
+                {bpf::kIfAnyBit, 5, 0, kTypeAndSize},
+                {bpf::kAnd, 0, 0, kNrMask},
+                {bpf::kIfEqual, 2, 0, kFibmap},
+                {bpf::kIfEqual, 1, 0, kFigetbsz},
                 kRefuse,
                 kLetPass,
-                {kIfAtLeast, 0, 2, rm::kUvmTestFirst},
-                {kIfMore, 1, 0, rm::kUvmTestLast},
+                {bpf::kIfAtLeast, 0, 2, rm::kUvmTestFirst},
+                {bpf::kIfMore, 1, 0, rm::kUvmTestLast},
                 kRefuse});
-  for (const std::uint32_t request : LongUvmRequests()) {
-    Add(program, {{kIfEqual, 0, 1, request}, kRefuse});
+  for (const rm::UvmRow& row : rm::UvmRows()) {
+    if ((row.request & kTypeAndSize) != 0) {
+      Add(program, {{bpf::kIfEqual, 0, 1, row.request}, kRefuse});
+    }
   }
   // The number in the upper half, the size in the lower one.
-  Add(program, {{kAnd, 0, 0, kNrMask},
+  Add(program, {{bpf::kAnd, 0, 0, kNrMask},
                 {BPF_ALU | BPF_LSH | BPF_K, 0, 0, kSizeShift},
                 {BPF_MISC | BPF_TAX, 0, 0, 0},
-                {kLoad, 0, 0, kRequestAt},
+                {bpf::kLoad, 0, 0, kRequestAt},
                 {BPF_ALU | BPF_RSH | BPF_K, 0, 0, kSizeShift},
-                {kAnd, 0, 0, kMostSize},
+                {bpf::kAnd, 0, 0, kMostSize},
                 {BPF_ALU | BPF_OR | BPF_X, 0, 0, 0}});
   for (const Sizes& sizes : Refused()) {
     const std::uint32_t nr = sizes.nr << kSizeShift;
-    Add(program, {{kIfAtLeast, 0, 2, nr | sizes.first}, {kIfMore, 1, 0, nr | sizes.last}, kRefuse});
+    Add(program, {{bpf::kIfAtLeast, 0, 2, nr | sizes.first},
+                  {bpf::kIfMore, 1, 0, nr | sizes.last},
+                  kRefuse});
   }
   program.push_back(kLetPass);
   return program;

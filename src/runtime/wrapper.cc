@@ -306,18 +306,15 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
       return given;
     }
   }
-  CGPU_TRY(bundle.Replace(bundle.text()));
   const std::string whole = WholeGpus(settings, spec, variables);
-  if (whole.empty()) {
-    return KeepOffGpus();
-  }
-  if (settings.refuse_unmanaged || of_pod) {
+  if (!whole.empty() && (settings.refuse_unmanaged || of_pod)) {
     return Error{Code::kPermission, 0,
                  "the container has " + whole +
                      " but no slice, and this node's GPUs are shared by slices only",
                  "say how much it may have, as CGPU_MEM=4GiB"};
   }
-  return {};
+  CGPU_TRY(bundle.Replace(bundle.text()));
+  return whole.empty() ? KeepOffGpus() : Result<>();
 }
 
 // Returns whether the caller's container with this id has a slice; this host's registry knows.

@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "sandbox/bpf.h"
+
 namespace cgpu::sandbox {
 namespace {
 
-constexpr std::uint32_t kX32Bit = 0x40000000U;
 constexpr auto kArchOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
 constexpr auto kNrOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
 // Returns the offset of an argument's low half; the high half lies 4 bytes behind it.
@@ -28,12 +29,6 @@ constexpr std::uint32_t kMremapFlagsOffset = ArgumentOffset(3);
 }  // namespace
 
 std::vector<sock_filter> BuildGpuFilter() {
-  constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
-  constexpr std::uint16_t kAnd = BPF_ALU | BPF_AND | BPF_K;
-  constexpr std::uint16_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
-  constexpr std::uint16_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
-  constexpr std::uint16_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
-  constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
   // The starts of the program's sections.
   enum : std::uint8_t {
     kOther = 5,
@@ -58,44 +53,44 @@ std::vector<sock_filter> BuildGpuFilter() {
     };
     program.push_back({code, distance(if_true), distance(if_false), k});
   };
-  add(kLoad, kArchOffset);
-  jump(kIfEqual, AUDIT_ARCH_X86_64, kNext, kKill);
-  add(kLoad, kNrOffset);
-  jump(kIfEqual, SYS_ioctl, kIoctl, kNext);
-  jump(kIfEqual, SYS_mmap, kMmap, kOther);
+  add(bpf::kLoad, kArchOffset);
+  jump(bpf::kIfEqual, AUDIT_ARCH_X86_64, kNext, kKill);
+  add(bpf::kLoad, kNrOffset);
+  jump(bpf::kIfEqual, SYS_ioctl, kIoctl, kNext);
+  jump(bpf::kIfEqual, SYS_mmap, kMmap, kOther);
   // kOther
-  jump(kIfAtLeast, kX32Bit, kKill, kNext);
-  jump(kIfEqual, SYS_io_uring_setup, kRefuse, kNext);
-  jump(kIfEqual, SYS_remap_file_pages, kAbsent, kNext);
-  jump(kIfEqual, SYS_mremap, kMremap, kNext);
-  add(kReturn, SECCOMP_RET_ALLOW);
+  jump(bpf::kIfAtLeast, bpf::kX32Bit, kKill, kNext);
+  jump(bpf::kIfEqual, SYS_io_uring_setup, kRefuse, kNext);
+  jump(bpf::kIfEqual, SYS_remap_file_pages, kAbsent, kNext);
+  jump(bpf::kIfEqual, SYS_mremap, kMremap, kNext);
+  add(bpf::kReturn, SECCOMP_RET_ALLOW);
   // kIoctl
-  add(kLoad, kRequestOffset);
-  jump(kIfAnyBit, 0x3fff0000U, kNotify, kNext);  // it has a size
-  jump(kIfAnyBit, 0x0000ff00U, kNext, kNotify);  // it has no type
-  add(kAnd, 0xff);
-  jump(kIfEqual, kWaitOpenComplete, kNotify, kNext);
-  jump(kIfEqual, kLocklessDiagnostic, kNotify, kAllow);
+  add(bpf::kLoad, kRequestOffset);
+  jump(bpf::kIfAnyBit, 0x3fff0000U, kNotify, kNext);  // it has a size
+  jump(bpf::kIfAnyBit, 0x0000ff00U, kNext, kNotify);  // it has no type
+  add(bpf::kAnd, 0xff);
+  jump(bpf::kIfEqual, kWaitOpenComplete, kNotify, kNext);
+  jump(bpf::kIfEqual, kLocklessDiagnostic, kNotify, kAllow);
   // kMmap: shared, of a file, readable and writable, at an offset of a page or more.
-  add(kLoad, kMmapFlagsOffset);
-  jump(kIfAnyBit, MAP_SHARED, kNext, kAllow);
-  jump(kIfAnyBit, MAP_ANONYMOUS, kAllow, kNext);
-  add(kLoad, kMmapProtOffset);
-  add(kAnd, PROT_READ | PROT_WRITE);
-  jump(kIfEqual, PROT_READ | PROT_WRITE, kNext, kAllow);
-  add(kLoad, kMmapFileOffset + 4);
-  jump(kIfEqual, 0, kNext, kNotify);
-  add(kLoad, kMmapFileOffset);
-  jump(kIfAtLeast, kPage, kNotify, kAllow);
+  add(bpf::kLoad, kMmapFlagsOffset);
+  jump(bpf::kIfAnyBit, MAP_SHARED, kNext, kAllow);
+  jump(bpf::kIfAnyBit, MAP_ANONYMOUS, kAllow, kNext);
+  add(bpf::kLoad, kMmapProtOffset);
+  add(bpf::kAnd, PROT_READ | PROT_WRITE);
+  jump(bpf::kIfEqual, PROT_READ | PROT_WRITE, kNext, kAllow);
+  add(bpf::kLoad, kMmapFileOffset + 4);
+  jump(bpf::kIfEqual, 0, kNext, kNotify);
+  add(bpf::kLoad, kMmapFileOffset);
+  jump(bpf::kIfAtLeast, kPage, kNotify, kAllow);
   // kMremap: to an address that the caller chooses.
-  add(kLoad, kMremapFlagsOffset);
-  jump(kIfAnyBit, kMremapTo, kNotify, kAllow);
+  add(bpf::kLoad, kMremapFlagsOffset);
+  jump(bpf::kIfAnyBit, kMremapTo, kNotify, kAllow);
   // kKill and the others.
-  add(kReturn, SECCOMP_RET_KILL_PROCESS);
-  add(kReturn, SECCOMP_RET_ALLOW);
-  add(kReturn, SECCOMP_RET_ERRNO | EPERM);
-  add(kReturn, SECCOMP_RET_ERRNO | ENOSYS);
-  add(kReturn, SECCOMP_RET_USER_NOTIF);
+  add(bpf::kReturn, SECCOMP_RET_KILL_PROCESS);
+  add(bpf::kReturn, SECCOMP_RET_ALLOW);
+  add(bpf::kReturn, SECCOMP_RET_ERRNO | EPERM);
+  add(bpf::kReturn, SECCOMP_RET_ERRNO | ENOSYS);
+  add(bpf::kReturn, SECCOMP_RET_USER_NOTIF);
   return program;
 }
 

@@ -94,6 +94,14 @@ int Wrapped(int fd, std::uint8_t nr, void* params, std::uint32_t size) {
   return Plainly(fd, rm::NV_ESC_IOCTL_XFER_CMD, &xfer, sizeof(xfer));
 }
 
+bool PassesInOthers(std::uint32_t nr, std::uint32_t size) {
+  return (nr == rm::NV_ESC_CARD_INFO && size < sizeof(rm::nv_ioctl_card_info_t)) ||
+         (nr == rm::NV_ESC_ATTACH_GPUS_TO_FD && size == 4) ||
+         (nr == rm::NV_ESC_QUERY_DEVICE_INTR && size > 8) ||
+         (nr == rm::NV_ESC_SET_NUMA_STATUS && size == 4) ||
+         (nr == rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC && size >= 8);
+}
+
 int OpenControl() {
   return open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 }

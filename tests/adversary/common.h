@@ -60,6 +60,11 @@ int Plainly(int fd, std::uint8_t nr, void* params, std::uint32_t size);
 // Wrapped in NV_ESC_IOCTL_XFER_CMD.
 int Wrapped(int fd, std::uint8_t nr, void* params, std::uint32_t size);
 
+// Returns whether an escape of this size passes in containers without a slice, too, where other
+// devices have such numbers and it does nothing to what RM keeps: a list of GPUs without room, one
+// GPU held open, a register read, what administrators may do alone.
+bool PassesInOthers(std::uint32_t nr, std::uint32_t size);
+
 int OpenControl();
 // The first GPU that exists, or `minor`. -1 if there is none.
 int OpenGpu(int minor = -1);

@@ -29,16 +29,6 @@ struct Count {
   void Add(bool was_stopped) { ++(was_stopped ? stopped : passed); }
 };
 
-// Passes in containers without a slice, too, as other devices have such numbers and it does nothing
-// there (src/runtime/others_filter.cc says why of each).
-bool MayPass(std::uint32_t nr, std::uint32_t size) {
-  return (nr == rm::NV_ESC_CARD_INFO && size < sizeof(rm::nv_ioctl_card_info_t)) ||
-         (nr == rm::NV_ESC_ATTACH_GPUS_TO_FD && size == 4) ||
-         (nr == rm::NV_ESC_QUERY_DEVICE_INTR && size > 8) ||
-         (nr == rm::NV_ESC_SET_NUMA_STATUS && size == 4) ||
-         (nr == rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC && size >= 8);
-}
-
 // The sizes of an escape that a driver takes: all, or as many spread over them. Without a size,
 // only those of kInAnySize: with NV_ESC_CARD_INFO, which any size is good for, the driver then has
 // no memory to look at or to answer in (kernel-open/nvidia/nv.c, nvidia_read_card_info).
@@ -68,7 +58,7 @@ std::set<std::uint32_t> Escapes(bool of_others) {
   std::set<std::uint32_t> all;
   for (const rm::EscapeRow& row : rm::EscapeRows()) {
     for (const std::uint32_t size : SizesOf(row.nr)) {
-      if (!of_others || !MayPass(row.nr, size)) {
+      if (!of_others || !PassesInOthers(row.nr, size)) {
         all.insert(size << 16 | row.nr);
       }
     }

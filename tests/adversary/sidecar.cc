@@ -99,16 +99,6 @@ int LendUsed(const std::vector<std::string>& args) {
   _exit(0);
 }
 
-// Passes all the same, where other devices have such numbers and it does nothing there: a list of
-// GPUs without room, one GPU held open, a register read, what administrators may do alone.
-bool MayPass(std::uint32_t nr, std::uint32_t size) {
-  return (nr == rm::NV_ESC_CARD_INFO && size < sizeof(rm::nv_ioctl_card_info_t)) ||
-         (nr == rm::NV_ESC_ATTACH_GPUS_TO_FD && size == 4) ||
-         (nr == rm::NV_ESC_QUERY_DEVICE_INTR && size > 8) ||
-         (nr == rm::NV_ESC_SET_NUMA_STATUS && size == 4) ||
-         (nr == rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC && size >= 8);
-}
-
 // Asks each row of the tables on each file, in the first and the last size that some driver takes.
 void AskEveryRow(const std::vector<int>& files) {
   std::vector<unsigned char> params(rm::NV_ABSOLUTE_MAX_IOCTL_SIZE);
@@ -128,7 +118,7 @@ void AskEveryRow(const std::vector<int>& files) {
     std::vector<std::uint32_t> sizes;
     for (std::uint32_t size = 0; size < rm::NV_ABSOLUTE_MAX_IOCTL_SIZE; ++size) {
       const std::uint32_t request = rm::EscapeRequest(row.nr, size);
-      if (rm::AnyDriverAccepts(request) && !MayPass(row.nr, size)) {
+      if (rm::AnyDriverAccepts(request) && !PassesInOthers(row.nr, size)) {
         sizes.push_back(request);
       }
     }

@@ -128,5 +128,5 @@ def space_guests():
             node.wait_used(0, "after both have ended")
 
 
-main({"space-files": space_files, "space-guests": space_guests, "dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
-      "export-info": export_info})
+main({"space-files": space_files, "space-guests": space_guests, "dma-buf": dma_buf, "extract": extract,
+      "extract-many": extract_many, "export-info": export_info})

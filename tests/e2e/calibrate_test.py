@@ -187,5 +187,5 @@ def wrong():
 
 if __name__ == "__main__":
     t.main({**{"way-" + name: (lambda name=name: way(name)) for name in SLICES},
-            "figures": figures, "models": models, "interrupted": interrupted, "refused": refused, "lost": lost, "kept": kept,
-            "busy": busy, "killed": killed, "wrong": wrong})
+            "figures": figures, "models": models, "interrupted": interrupted, "refused": refused, "lost": lost,
+            "kept": kept, "busy": busy, "killed": killed, "wrong": wrong})
