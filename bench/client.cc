@@ -10,6 +10,7 @@
 //   interrupts N  the same as `flood` with a control that has the driver look after interrupts
 //   nocard N   the same with a control that names no GPU
 //   descriptors N  the same with closing and opening a GPU's file while as many are open as can be
+//   memory N   the same with a control that leads to 3 MiB
 //   others N   the same with TCGETS, which is not trapped
 //   pace N     issues a query every N milliseconds until its input ends; for each further line
 //              writes the longest since the last, in nanoseconds, and how many there were
@@ -117,6 +118,15 @@ class Client {
     Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, &enabled, sizeof(enabled));
   }
 
+  void AskForStrings() const {
+    static std::vector<char> into(std::size_t{1} << 20);  // the most that the driver copies
+    rm::NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_PARAMS params{};
+    params.sizeOfStrings = static_cast<std::uint32_t>(into.size());
+    params.pDriverVersionBuffer = params.pVersionBuffer = params.pTitleBuffer =
+        std::bit_cast<std::uint64_t>(into.data());
+    (void)Ask(client_, rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, &params, sizeof(params));
+  }
+
   void AllocSmall(std::uint32_t handle) {
     rm::NV_MEMORY_ALLOCATION_PARAMS params{};
     params.size = 64 * 1024;
@@ -138,7 +148,7 @@ class Client {
     }
   }
 
-  bool Ask(std::uint32_t object, std::uint32_t command, void* params, std::uint32_t size) {
+  bool Ask(std::uint32_t object, std::uint32_t command, void* params, std::uint32_t size) const {
     rm::NVOS54_PARAMETERS control{};
     control.hClient = client_;
     control.hObject = object;
@@ -197,6 +207,9 @@ class Drop {
       own_->ServiceInterrupts();
     } else if (kind_ == 'n') {
       own_->AskWithoutGpu();
+    } else if (kind_ == 'm') {
+      static const Client all_threads;
+      all_threads.AskForStrings();
     } else if (kind_ == 'd') {
       int& file = files_[next_++ % files_.size()];
       close(file);
@@ -287,8 +300,8 @@ int Main() {
     const char* number = std::strchr(line, ' ');
     const std::uint32_t count =
         number != nullptr ? static_cast<std::uint32_t>(std::strtoul(number, nullptr, 10)) : 0;
-    const auto floods = {"flood",  "closes",      "exits", "interrupts",
-                         "nocard", "descriptors", "others"};
+    const auto floods = {"flood",  "closes",      "exits",  "interrupts",
+                         "nocard", "descriptors", "memory", "others"};
     if (std::any_of(floods.begin(), floods.end(), [&](const char* word) {
           return std::strncmp(line, word, std::strlen(word)) == 0;
         })) {

@@ -1,6 +1,8 @@
-// Measures the cost of a shim: its proportional set size while its container holds 1,000 objects.
+// Measures the cost of a shim: its proportional set size while its container holds 1,000 objects,
+// and the most of it while 1,200 threads make calls that lead to 3 MiB each.
 #include <dirent.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -33,33 +35,35 @@ std::vector<std::string> Shims() {
   return found;
 }
 
+Result<unsigned long> PssOf(const std::string& process) {
+  CGPU_ASSIGN_OR_RETURN(const auto rollup, ReadFile("/proc/" + process + "/smaps_rollup"));
+  const std::size_t at = rollup.find("\nPss:");
+  if (at == std::string::npos) {
+    return Error{Code::kInternal, 0, "smaps_rollup without Pss", {}};
+  }
+  return std::strtoul(rollup.c_str() + at + 5, nullptr, 10);
+}
+
 Result<> Run() {
-  auto node = Node::Start();
-  if (!node.ok()) {
-    return node.error();
-  }
-  auto slice = Slice::Start(*node);
-  if (!slice.ok()) {
-    return slice.error();
-  }
-  CGPU_TRY(slice->Say("objects 1000"));
-  if (const auto done = slice->Read(5); !done.ok()) {
-    return done.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto node, Node::Start());
+  CGPU_ASSIGN_OR_RETURN(auto slice, Slice::Start(node));
+  CGPU_TRY(slice.Say("objects 1000"));
+  CGPU_TRY(slice.Read(5));
   const auto shims = Shims();
   if (shims.size() != 1) {
     return Error{Code::kConflict, 0, std::to_string(shims.size()) + " shims run; there must be one",
                  "stop other containers first"};
   }
-  const auto rollup = ReadFile("/proc/" + shims[0] + "/smaps_rollup");
-  if (!rollup.ok()) {
-    return rollup.error();
+  CGPU_ASSIGN_OR_RETURN(const auto quiet, PssOf(shims[0]));
+  constexpr int kSamples = 500;
+  CGPU_TRY(slice.Say("memory 1200"));
+  CGPU_TRY(slice.Read(6));
+  unsigned long most = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    CGPU_ASSIGN_OR_RETURN(const auto now, PssOf(shims[0]));
+    most = std::max(most, now);
   }
-  const std::size_t at = rollup->find("\nPss:");
-  if (at == std::string::npos) {
-    return Error{Code::kInternal, 0, "smaps_rollup without Pss", {}};
-  }
-  std::printf("shim-footprint: %lu KiB\n", std::strtoul(rollup->c_str() + at + 5, nullptr, 10));
+  std::printf("shim-footprint: %lu KiB (with 1200 hostile threads at most %lu)\n", quiet, most);
   return {};
 }
 

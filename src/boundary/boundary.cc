@@ -51,6 +51,9 @@ Needs Boundary::NeedsOf(const Call& call) const {
 }
 
 Decision Boundary::Decide(Call& call) {
+  if (BytesDue(call) != 0) {
+    return container_.Fail(EFAULT, Reason::kInvalid, "a call that is not copied in");
+  }
   if (call.uvm_request != 0) {
     return DecideUvm(container_, call);
   }

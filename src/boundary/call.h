@@ -57,6 +57,8 @@ struct Nested {
   std::uint64_t address = 0;  // in the tenant
   Bytes bytes;
   bool copy_out = true;
+  bool copy_in = true;  // false: the driver begins with zeros
+  std::size_t due = 0;  // bytes that CopyInRest() has yet to copy in
 };
 
 // A pointer inside the parameters. While the driver executes the call in the shim, the pointer must
@@ -155,6 +157,12 @@ struct Call {
 [[nodiscard]] int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
                             TenantMemory& memory, Call& call);
 
+// Decode() copies the parameters only. What parameters lead to may be much larger: a call of a few
+// bytes can ask for 3 MiB. CopyInRest() copies that, once the call has its turn. Call it before
+// Boundary::Decide(). BytesDue() returns how many bytes it will take, at most kMaxRest.
+[[nodiscard]] std::size_t BytesDue(const Call& call);
+void CopyInRest(TenantMemory& memory, Call& call);
+
 // Puts room behind each of our copies, for a driver whose release was not compared
 // (rm::NotCompared()). Such a driver goes by its own sizes, and may have a structure that is longer
 // than the one we know. It then reads zeros there, and its writes there hit nothing else. The
@@ -174,8 +182,9 @@ void PointBack(Call& call);
 void SetStatus(Call& call, std::uint32_t status);
 
 // Limits on what one call may make us copy.
-inline constexpr std::size_t kMaxImage = 16 * 1024;         // NV_ABSOLUTE_MAX_IOCTL_SIZE
-inline constexpr std::size_t kMaxParameters = 1024 * 1024;  // RMAPI_PARAM_COPY_MAX_PARAMS_SIZE
+inline constexpr std::size_t kMaxImage = 16 * 1024;          // NV_ABSOLUTE_MAX_IOCTL_SIZE
+inline constexpr std::size_t kMaxParameters = 1024 * 1024;   // RMAPI_PARAM_COPY_MAX_PARAMS_SIZE
+inline constexpr std::size_t kMaxRest = 3 * kMaxParameters;  // no call has more than three lists
 
 }  // namespace cgpu::boundary
 

@@ -30,8 +30,8 @@ std::optional<std::size_t> StatusAt(const Call& call) {
 
 }  // namespace
 
-void ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
-                bool copy_out, bool copy_in) {
+void NoteNested(Call& call, std::size_t size, int holder, std::size_t at, bool copy_out,
+                bool copy_in) {
   Pointer pointer;
   pointer.holder = holder;
   pointer.at = at;
@@ -40,15 +40,45 @@ void ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, 
   if (pointer.tenant != 0 && size != 0) {
     Nested nested;
     nested.address = pointer.tenant;
+    nested.due = size;
+    nested.copy_in = copy_in;
     nested.copy_out = copy_out;
-    nested.bytes.resize(size);
-    if (copy_in && !memory.Read(nested.address, nested.bytes.data(), size)) {
-      call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
-    }
     pointer.target = static_cast<int>(call.nested.size());
     call.nested.push_back(std::move(nested));
   }
   call.pointers.push_back(pointer);
+}
+
+void ReadNested(TenantMemory& memory, Call& call, std::size_t size, std::size_t at, bool copy_out) {
+  NoteNested(call, size, /*holder=*/-1, at, copy_out, /*copy_in=*/true);
+  CopyInRest(memory, call);
+}
+
+std::size_t BytesDue(const Call& call) {
+  std::size_t due = 0;
+  for (const Nested& nested : call.nested) {
+    due += nested.due;
+  }
+  return due;
+}
+
+void CopyInRest(TenantMemory& memory, Call& call) {
+  for (Nested& nested : call.nested) {
+    const std::size_t size = std::exchange(nested.due, 0);
+    if (size != 0 && call.copy_in == rm::NV_OK) {
+      nested.bytes.resize(size);
+      if (nested.copy_in && !memory.Read(nested.address, nested.bytes.data(), size)) {
+        call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+      }
+    }
+  }
+  if (call.copy_in != rm::NV_OK) {
+    // The driver reports it in the status, and writes nothing else (param_copy.c
+    // rmapiParamsAcquire()).
+    for (Nested& nested : call.nested) {
+      nested.copy_out = false;
+    }
+  }
 }
 
 void TakeFdArgument(Call& call, std::size_t at, int holder) {
@@ -176,13 +206,6 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
   }
   if (handler != nullptr && handler->decode != nullptr) {
     handler->decode(abi, memory, call);
-  }
-  if (call.copy_in != rm::NV_OK) {
-    // The driver reports it in the status, and writes nothing else (param_copy.c
-    // rmapiParamsAcquire()).
-    for (Nested& nested : call.nested) {
-      nested.copy_out = false;
-    }
   }
   return 0;
 }

@@ -34,6 +34,7 @@ class EntriesTest : public BoundaryTest {
     EXPECT_EQ(Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
                      std::bit_cast<std::uint64_t>(&params), memory, call),
               0);
+    CopyInRest(memory, call);
     Decision decision = boundary_->Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       SetStatus(call, answer);

@@ -64,6 +64,7 @@ class Tenant final : public TenantMemory {
     if (const int error = Decode(abi_, rm::EscapeRequest(nr, size), kCall, *this, call)) {
       return std::strerror(error);
     }
+    CopyInRest(*this, call);
     Decision decision = boundary_.Decide(call);
     switch (decision.action) {
       case Decision::Action::kExecute:

@@ -122,8 +122,10 @@ class BoundaryTest : public testing::Test {
       HandOver(abi_, kQuotas, ledger_, boundary_);
     }
     memory_.Lend(params);
-    return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
-                  std::bit_cast<std::uint64_t>(&params), memory_, call);
+    const int error = Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
+                             std::bit_cast<std::uint64_t>(&params), memory_, call);
+    CopyInRest(memory_, call);
+    return error;
   }
 
   // Executes as a driver that agrees: sets status NV_OK, and for clients a handle.

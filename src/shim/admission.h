@@ -4,8 +4,9 @@
 // that the driver did. One call of a container is in the driver per GPU, and one of RM's that names
 // no GPU, because the driver's locks are global and a container must not keep others from them.
 // Beside a call that takes long there may be a second. Calls that only give back are exempt. A call
-// that may not start yet is parked here, without a thread. The thread that finishes a call receives
-// the parked calls that may start then.
+// that may not start yet is parked here: without a thread, and without what its caller made us copy
+// or open (pending.h). The thread that finishes a call receives the parked calls that may start
+// then.
 //
 // Template over the parked item so that it can be tested without a kernel. Thread-safe.
 #ifndef CGPU_SHIM_ADMISSION_H_
@@ -27,6 +28,7 @@ struct Claim {
   std::vector<std::uint64_t> exclusive;  // no other call may hold any of these
   int gpu = -1;           // the driver slots that it counts on: a GPU, or one more for none; or -1
   bool releases = false;  // gives back: does not count on the GPU
+  friend bool operator==(const Claim&, const Claim&) = default;
 };
 
 template <class Item>  // has a member `Claim claim`
@@ -37,16 +39,22 @@ class Admission {
 
   explicit Admission(std::size_t gpus) : slots_(gpus) {}
 
-  // Returns the item if it may run now, or parks it and returns null. With `hold`, parks it even so
-  // if another runs; it may start when that one ends.
-  std::unique_ptr<Item> Start(std::unique_ptr<Item> item, bool hold = false) {
+  // Returns true if a call with this claim may run now; it then holds the claim. With `hold`, it
+  // may not while another runs.
+  [[nodiscard]] bool Start(const Claim& claim, bool hold = false) {
     const MutexLock lock(mutex_);
-    if ((hold && taken_ > 0) || !Free(item->claim) || Overtakes(item->claim)) {
-      parked_.push_back(std::move(item));
-      return nullptr;
+    return Begin(claim, hold);
+  }
+
+  // Parks the item of a call that could not start, and returns null. Returns it if it may run by
+  // now, as Start() says. With `hold`, it may start when another ends.
+  std::unique_ptr<Item> Park(std::unique_ptr<Item> item, bool hold = false) {
+    const MutexLock lock(mutex_);
+    if (Begin(item->claim, hold)) {
+      return item;
     }
-    Take(item->claim);
-    return item;
+    parked_.push_back(std::move(item));
+    return nullptr;
   }
 
   // Gives back what `claim` held. Returns the parked items that may run now; they hold their
@@ -114,6 +122,14 @@ class Admission {
     std::uint64_t started = 0;  // calls, ever
     std::uint64_t noted = 0;    // of `started`, by the last Overdue()
   };
+
+  bool Begin(const Claim& claim, bool hold) CGPU_REQUIRES(mutex_) {
+    if ((hold && taken_ > 0) || !Free(claim) || Overtakes(claim)) {
+      return false;
+    }
+    Take(claim);
+    return true;
+  }
 
   GpuSlot* Slot(const Claim& claim) CGPU_REQUIRES(mutex_) {
     if (claim.gpu < 0 || claim.releases) {

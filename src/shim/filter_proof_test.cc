@@ -28,7 +28,7 @@ struct ProofWorld : CallHandler {
   void Handle(const SourcePtr& source, const os::Notification& call) override {
     proof->Take(source, call);
   }
-  void Run(std::unique_ptr<Pending> /*call*/) override {}
+  void Run(std::unique_ptr<ParkedCall> /*call*/) override {}
 
   // Says that the first listener is the child's.
   void NameChild() { pool.SetProcess(*sources[0], static_cast<unsigned>(child.pid()), 0); }

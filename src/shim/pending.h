@@ -1,4 +1,4 @@
-// A call on its way through the pipeline.
+// A call on its way through the pipeline: handled by a thread, or parked until its turn.
 #ifndef CGPU_SHIM_PENDING_H_
 #define CGPU_SHIM_PENDING_H_
 
@@ -9,6 +9,7 @@
 #include "os/notify.h"
 #include "os/process.h"
 #include "shim/admission.h"
+#include "shim/byte_budget.h"
 #include "shim/kept_files.h"
 #include "shim/source.h"
 
@@ -22,10 +23,19 @@ struct Pending {
   UniqueFd argument;              // the file of a descriptor inside the parameters
   std::shared_ptr<KeptFile> uvm;  // for a call on nvidia-uvm's file: the space it belongs to
   std::shared_ptr<KeptFile> client_file;  // of the client that the call names, if it is kept
+  ByteBudget::Share rest;                 // for what `call` holds of CopyInRest()
   boundary::Call call;
-  Claim claim;
   bool proceed = false;  // the caller executes the call itself
-  bool waited = false;   // was parked: check that its caller still waits
+};
+
+// A call that waits for its turn without a thread. A container may have thousands, and the host
+// pays for them: so it keeps the notification alone. What the caller's memory and files say is
+// looked up anew when the turn has come (Receiver::CopyIn()), and counts only then.
+struct ParkedCall {
+  std::shared_ptr<Source> source;
+  os::Notification notification;
+  Claim claim;
+  int changes = 0;  // how often its claim was another when its turn came
 };
 
 }  // namespace cgpu::shim

@@ -82,14 +82,20 @@ std::unique_ptr<Pending> Receiver::Receive(const SourcePtr& source,
     (void)source->listener.Continue(notification.id);
     return nullptr;
   }
+  return CopyIn(source, notification);
+}
+
+std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source,
+                                          const Notification& notification) {
   bool again = false;
-  auto pending = CopyIn(source, notification, false, &again);
-  return again ? CopyIn(source, notification, true, nullptr) : std::move(pending);
+  auto pending = TryCopyIn(source, notification, false, &again);
+  return again ? TryCopyIn(source, notification, true, nullptr) : std::move(pending);
 }
 
 // Copies a call in. `again`: set when the cached caller turned out to be out of date.
-std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notification& notification,
-                                          bool fresh, bool* again) {
+std::unique_ptr<Pending> Receiver::TryCopyIn(const SourcePtr& source,
+                                             const Notification& notification, bool fresh,
+                                             bool* again) {
   std::shared_ptr<const os::Process> process;
   const auto answer = [&](int error) {
     if (process != nullptr) {
@@ -149,7 +155,15 @@ std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notific
   return source->listener.Valid(notification.id) ? std::move(pending) : nullptr;
 }
 
-// Answers with an error. The number of a thread that is gone may be another's by now.
+void Receiver::CopyInRest(Pending& pending) {
+  const std::size_t due = boundary::BytesDue(pending.call);
+  if (due != 0) {
+    pending.rest = rest_.Take(due);
+    CallerMemory memory(*pending.caller);
+    boundary::CopyInRest(memory, pending.call);
+  }
+}
+
 void Receiver::Fail(const Source& source, const Notification& notification, boundary::CallKind kind,
                     int error) {
   if (source.listener.Valid(notification.id)) {

@@ -43,18 +43,18 @@ class Receiver {
   // Handles a notification up to a decoded call that waits for admission. Returns null if it was
   // answered, or its caller is gone.
   std::unique_ptr<Pending> Receive(const SourcePtr& source, const os::Notification& notification);
-  // Copies a call in again, whose parameters may have changed. Returns likewise.
-  std::unique_ptr<Pending> CopyInAgain(const SourcePtr& source,
-                                       const os::Notification& notification) {
-    return CopyIn(source, notification, false, nullptr);
-  }
-
- private:
-  std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification,
-                                  bool fresh, bool* again);
-  bool TakeArgument(Pending& pending);
+  // Copies an ioctl in, for Receive() or when its turn has come. Returns likewise.
+  std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification);
+  // Copies in what the call's parameters lead to. Waits while other calls hold too much of that.
+  void CopyInRest(Pending& pending);
+  // Answers with an error. The number of a thread that is gone may be another's.
   void Fail(const Source& source, const os::Notification& notification, boundary::CallKind kind,
             int error);
+
+ private:
+  std::unique_ptr<Pending> TryCopyIn(const SourcePtr& source, const os::Notification& notification,
+                                     bool fresh, bool* again);
+  bool TakeArgument(Pending& pending);
   void CountAnswered(const os::Notification& notification, boundary::CallKind kind) {
     accounting_.counters.CountAnswered(kind, notification.received);
   }
@@ -73,6 +73,7 @@ class Receiver {
   TenantFiles& files_;
   UvmSpaces& spaces_;
   ManagedMemory& managed_;
+  ByteBudget rest_{boundary::kMaxRest};
 };
 
 }  // namespace cgpu::shim

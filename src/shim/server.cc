@@ -95,39 +95,49 @@ void Server::WatchOverdue() {
 
 void Server::Handle(const SourcePtr& source, const Notification& notification) {
   if (auto pending = receiver_.Receive(source, notification)) {
-    Admit(std::move(pending), pool_.NearlyFull());
+    Admit(std::move(pending), pool_.NearlyFull(), 0);
   }
 }
 
-void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
-  // A thread is in one call at a time: a call that is parked for it was interrupted, and holds
-  // files.
-  (void)admission_.Purge(
-      [&](const Pending& parked) { return parked.notification.tid == pending->notification.tid; });
+Claim Server::ClaimOf(const Pending& pending) {
   boundary::Needs needs;
   {
     const MutexLock lock(accounting_.mutex);
-    needs = accounting_.boundary.NeedsOf(pending->call);
+    needs = accounting_.boundary.NeedsOf(pending.call);
   }
-  pending->claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
+  Claim claim;
+  claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
   if (needs.space) {
-    pending->claim.exclusive.push_back(*needs.space == boundary::kAnySpace ? kAnySpaceKey
-                                                                           : *needs.space);
+    claim.exclusive.push_back(*needs.space == boundary::kAnySpace ? kAnySpaceKey : *needs.space);
   }
-  if (!config_.killable && pending->call.ChangesState()) {
+  if (!config_.killable && pending.call.ChangesState()) {
     // A restarted call waits for the one it repeats.
-    pending->claim.exclusive.push_back(kThreadKey |
-                                       static_cast<std::uint32_t>(pending->notification.tid));
+    claim.exclusive.push_back(kThreadKey | static_cast<std::uint32_t>(pending.notification.tid));
   }
   // RM's locks are shared by calls that name no GPU; nvidia-uvm's belong to an address space.
-  const bool of_rm = pending->call.uvm_request == 0;
+  const bool of_rm = pending.call.uvm_request == 0;
   const int no_gpu = of_rm ? static_cast<int>(config_.gpus.size()) : -1;
-  pending->claim.gpu = needs.gpu ? static_cast<int>(*needs.gpu) : no_gpu;
-  pending->claim.releases = pending->call.Releases();
-  hold = hold && !pending->claim.releases;
-  pending->waited = true;  // a call that Start() keeps is checked again when it gets its turn
-  if (auto ready = admission_.Start(std::move(pending), hold)) {
-    ready->waited = false;
+  claim.gpu = needs.gpu ? static_cast<int>(*needs.gpu) : no_gpu;
+  claim.releases = pending.call.Releases();
+  return claim;
+}
+
+// Lets the call run, or parks it. `changes`: see ParkedCall.
+void Server::Admit(std::unique_ptr<Pending> pending, bool hold, int changes) {
+  // A thread is in one call at a time: a call that is parked for it was interrupted.
+  (void)admission_.Purge([&](const ParkedCall& parked) {
+    return parked.notification.tid == pending->notification.tid;
+  });
+  Claim claim = ClaimOf(*pending);
+  hold = hold && !claim.releases;
+  if (admission_.Start(claim, hold)) {
+    TakeTurn(*pending, claim);
+    return;
+  }
+  auto parked = std::make_unique<ParkedCall>(
+      ParkedCall{pending->source, pending->notification, std::move(claim), changes});
+  pending.reset();  // its files are closed before another thread can answer the call
+  if (auto ready = admission_.Park(std::move(parked), hold)) {
     Run(std::move(ready));
     return;
   }
@@ -143,47 +153,50 @@ void Server::Finish(const Claim& claim) {
   }
 }
 
-void Server::Run(std::unique_ptr<Pending> pending) {
-  const Notification notification = pending->notification;
-  const Claim claim = pending->claim;
-  bool copy_out = false;
-  int error = 0;
-  // Without killable waits a signal can have ended the call even before its turn, and its
-  // repetition may be over.
-  bool alive =
-      (!pending->waited && config_.killable) || pending->source->listener.Valid(notification.id);
-  if (alive && pending->waited && !config_.killable) {
-    // Its parameters may be what an earlier execution of the same call wrote meanwhile.
-    auto renewed = receiver_.CopyInAgain(pending->source, notification);
-    if (renewed && (renewed->call.client != pending->call.client ||
-                    renewed->call.source_client != pending->call.source_client)) {
+// Continues with a call that was parked and has the claim that it waited for. What it is now may
+// need another one: the caller's other threads may have changed it meanwhile, or what it names has
+// come or gone.
+void Server::Run(std::unique_ptr<ParkedCall> parked) {
+  constexpr int kMostChanges = 8;  // no program needs any; one that makes them costs us work
+  auto pending = receiver_.CopyIn(parked->source, parked->notification);
+  if (pending != nullptr && ClaimOf(*pending) == parked->claim) {
+    TakeTurn(*pending, parked->claim);
+    return;
+  }
+  Finish(parked->claim);
+  if (pending == nullptr) {
+    return;
+  }
+  if (parked->changes == kMostChanges) {
+    receiver_.Fail(*parked->source, parked->notification, pending->call.Kind(), EIO);
+    return;
+  }
+  Admit(std::move(pending), false, parked->changes + 1);
+}
+
+// Sees the call through, answers it and gives its claim back.
+void Server::TakeTurn(Pending& pending, const Claim& claim) {
+  if (!config_.killable) {
+    // A signal can have ended the call before it had its claim, and its repetition may be over.
+    if (!pending.source->listener.Valid(pending.notification.id)) {
       Finish(claim);
-      Admit(std::move(renewed), false);  // another call now, which needs other clients
       return;
     }
-    alive = renewed != nullptr;
-    if (alive) {
-      pending = std::move(renewed);
-    }
+    const MutexLock lock(replay_mutex_);
+    replay_.Begin(KeyOf(pending));
   }
-  if (alive) {
-    if (!config_.killable) {
-      const MutexLock lock(replay_mutex_);
-      replay_.Begin(KeyOf(*pending));
-    }
-    error = SeeThrough(*pending, &copy_out);
-  }
+  bool copy_out = false;
+  receiver_.CopyInRest(pending);
+  const int error = SeeThrough(pending, &copy_out);
   if (config_.killable) {
     Finish(claim);  // the caller waits: the next call need not
-    if (alive) {
-      Deliver(*pending, copy_out, error);
-    }
+    Deliver(pending, copy_out, error);
     return;
   }
   // While the claim is held no repetition is answered, so the caller has not continued and put
   // other parameters into this memory. A repetition gets the results from the record.
-  if (alive && pending->source->listener.Valid(notification.id)) {
-    Deliver(*pending, copy_out, error);
+  if (pending.source->listener.Valid(pending.notification.id)) {
+    Deliver(pending, copy_out, error);
   }
   Finish(claim);
 }
@@ -269,9 +282,9 @@ void Server::DropDead() {
     const MutexLock lock(replay_mutex_);
     replay_.DropProcess(process);
   }
-  // Parked calls hold their files open; nothing may be held for a caller that is gone.
-  (void)admission_.Purge([](const Pending& pending) {
-    return !pending.source->listener.Valid(pending.notification.id);
+  // No claim may wait for a caller that is gone.
+  (void)admission_.Purge([](const ParkedCall& parked) {
+    return !parked.source->listener.Valid(parked.notification.id);
   });
 }
 

@@ -109,9 +109,11 @@ class Server : private CallHandler {
 
  private:
   void Handle(const SourcePtr& source, const os::Notification& notification) override;
-  void Run(std::unique_ptr<Pending> pending) override;
+  void Run(std::unique_ptr<ParkedCall> parked) override;
   void WatchOverdue();
-  void Admit(std::unique_ptr<Pending> pending, bool hold);
+  Claim ClaimOf(const Pending& pending);
+  void Admit(std::unique_ptr<Pending> pending, bool hold, int changes);
+  void TakeTurn(Pending& pending, const Claim& claim);
   void Finish(const Claim& claim);
   int SeeThrough(Pending& pending, bool* copy_out);
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
@@ -140,7 +142,7 @@ class Server : private CallHandler {
   Receiver receiver_;
   CallSteps steps_;
 
-  Admission<Pending> admission_;
+  Admission<ParkedCall> admission_;
   Mutex overdue_mutex_;  // taken alone, with nothing but the admission's own
   CondVar anything_parked_;
 

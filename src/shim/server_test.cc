@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 
+#include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
 #include "rm/abi.h"
 #include "shim/testing.h"
@@ -246,6 +249,71 @@ TEST(ServerTest, ACallWhoseCallerHasGoneWhileItWaitedIsNotExecuted) {
     world.Settle();
     EXPECT_EQ(world.driver.allocs(), before + (gone ? 1 : 2));
   }
+}
+
+TEST(ServerTest, AParkedCallIsLookedAtAnewWhenItsTurnHasCome) {
+  ServerWorld& world = NewServerWorld();
+  const std::uint32_t client = world.MakeClient();
+  const std::uint32_t next = world.MakeClient();
+  Arena first;
+  Arena second;
+  const int before = world.driver.allocs() + world.driver.frees();
+  world.driver.Hold();
+  (void)world.Make(rm::NV_ESC_RM_FREE, FreeOf(first, client), 100);
+  world.driver.AwaitOneMoreThan(before);
+  auto& other = FreeOf(second, client);
+  const std::uint64_t call = world.Make(rm::NV_ESC_RM_FREE, other, 101);
+  while (world.server->Parked() == 0) {
+    std::this_thread::yield();
+  }
+  other.hRoot = other.hObjectOld = next;
+  world.driver.Release();
+  EXPECT_TRUE(world.channel->Await(call).answered);
+  EXPECT_EQ(other.status, rm::NV_OK);
+  world.Settle();
+  EXPECT_TRUE(world.Held().empty()) << "the second call freed what it said when its turn came";
+  EXPECT_EQ(world.server->accounting().Counts().clients, 0U);
+}
+
+std::ptrdiff_t OpenFiles() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(ServerTest, ParkedCallsHoldNoFiles) {
+  constexpr std::size_t kCalls = 100;
+  ServerWorld& world = NewServerWorld();
+  const std::uint32_t client = world.MakeClient();
+  const auto arenas = std::make_unique<std::array<Arena, kCalls>>();
+  Arena first;
+  const int before = world.driver.allocs() + world.driver.frees();
+  world.driver.Hold();
+  const std::uint64_t call = world.Make(rm::NV_ESC_RM_FREE, FreeOf(first, client), 99);
+  world.driver.AwaitOneMoreThan(before);
+  const std::ptrdiff_t files = OpenFiles();
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    (void)world.Make(rm::NV_ESC_RM_FREE, FreeOf((*arenas)[i], client), 100 + static_cast<pid_t>(i));
+  }
+  while (world.server->Parked() < kCalls) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(OpenFiles(), files);
+  world.driver.Release();
+  EXPECT_TRUE(world.channel->Await(call).answered);
+  world.Settle();
+}
+
+// Without killable waits: a call that a signal has ended must not be executed after its repetition.
+TEST(ServerTest, ACallThatIsOverBeforeItHasItsClaimIsNotExecuted) {
+  ServerWorld& world = NewServerWorld(false);
+  const int before = world.driver.allocs();
+  Arena arena;
+  auto& root = arena.As<rm::NVOS21_PARAMETERS>();
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  world.channel->ForgetAfterALook(world.last_id + 1);
+  (void)world.Make(rm::NV_ESC_RM_ALLOC, root);
+  world.Settle();
+  EXPECT_EQ(world.driver.allocs(), before);
 }
 
 // Without killable waits a signal ends a call that has had its effect, and the kernel repeats it.

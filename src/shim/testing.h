@@ -113,6 +113,11 @@ class FakeChannel final : public os::NotifyChannel {
     const MutexLock lock(mutex_);
     forgotten_.insert(id);
   }
+  // The same, as soon as a thread has looked whether the caller still waits.
+  void ForgetAfterALook(std::uint64_t id) {
+    const MutexLock lock(mutex_);
+    looked_at_ = id;
+  }
   // Makes answers arrive at nobody (ENOENT), from now on.
   void LoseAnswers(bool lose) { lose_ = lose; }
 
@@ -140,7 +145,11 @@ class FakeChannel final : public os::NotifyChannel {
   [[nodiscard]] bool Valid(std::uint64_t id) const override {
     fate_.Step();
     const MutexLock lock(mutex_);
-    return !fate_.dead() && !forgotten_.contains(id);
+    const bool valid = !fate_.dead() && !forgotten_.contains(id);
+    if (id == looked_at_) {
+      forgotten_.insert(id);
+    }
+    return valid;
   }
   [[nodiscard]] bool Answer(std::uint64_t id, std::int64_t /*value*/, int error) const override {
     return Settle(id, {true, false, error});
@@ -171,7 +180,8 @@ class FakeChannel final : public os::NotifyChannel {
   mutable std::deque<os::Notification> waiting_ CGPU_GUARDED_BY(mutex_);
   mutable std::set<pid_t> interrupted_ CGPU_GUARDED_BY(mutex_);
   mutable std::map<std::uint64_t, Outcome> outcomes_ CGPU_GUARDED_BY(mutex_);
-  std::set<std::uint64_t> forgotten_ CGPU_GUARDED_BY(mutex_);
+  mutable std::set<std::uint64_t> forgotten_ CGPU_GUARDED_BY(mutex_);
+  std::uint64_t looked_at_ CGPU_GUARDED_BY(mutex_) = 0;
 };
 
 // A thread of the test's own process, whose files and memory are the test's.
@@ -434,7 +444,7 @@ class FakeDriver final : public rmclient::GpuCalls {
 // The handler of a pool without threads.
 class NoCalls final : public CallHandler {
   void Handle(const SourcePtr& /*source*/, const os::Notification& /*call*/) override {}
-  void Run(std::unique_ptr<Pending> /*call*/) override {}
+  void Run(std::unique_ptr<ParkedCall> /*call*/) override {}
 };
 
 // Returns a control file by the identity of /dev/zero.

@@ -242,7 +242,7 @@ bool WorkerPool::CallListener(const SourcePtr& source) {
   return true;
 }
 
-bool WorkerPool::RunElsewhere(std::unique_ptr<Pending>& call) {
+bool WorkerPool::RunElsewhere(std::unique_ptr<ParkedCall>& call) {
   Task task{call->source, std::move(call)};
   {
     const MutexLock lock(mutex_);

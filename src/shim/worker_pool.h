@@ -31,7 +31,7 @@
 
 namespace cgpu::shim {
 
-struct Pending;
+struct ParkedCall;
 struct Worker;
 
 using SourcePtr = std::shared_ptr<Source>;
@@ -43,7 +43,7 @@ class CallHandler {
   // Handles a call that has just come.
   virtual void Handle(const SourcePtr& source, const os::Notification& notification) = 0;
   // Continues with a call that has waited for others.
-  virtual void Run(std::unique_ptr<Pending> call) = 0;
+  virtual void Run(std::unique_ptr<ParkedCall> call) = 0;
 };
 
 class WorkerPool {
@@ -96,7 +96,7 @@ class WorkerPool {
 
   // Makes another thread run the call: a parked one, or a new one. Returns false if there is
   // neither; the call is then still the caller's.
-  [[nodiscard]] bool RunElsewhere(std::unique_ptr<Pending>& call);
+  [[nodiscard]] bool RunElsewhere(std::unique_ptr<ParkedCall>& call);
 
   // Returns true if nearly all threads are in calls: only calls that give back should begin.
   [[nodiscard]] bool NearlyFull() const;
@@ -130,7 +130,7 @@ class WorkerPool {
   // nothing.
   struct Task {
     SourcePtr source;
-    std::unique_ptr<Pending> call;
+    std::unique_ptr<ParkedCall> call;
   };
   void Work(Task task);
   // Starts a new thread. Returns false if there is no room for one; the task is then still the

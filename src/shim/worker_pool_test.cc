@@ -26,7 +26,7 @@ class Keeper final : public CallHandler {
     }
     (void)source->listener.Answer(notification.id, 0, 0);
   }
-  void Run(std::unique_ptr<Pending> call) override {
+  void Run(std::unique_ptr<ParkedCall> call) override {
     const MutexLock lock(mutex_);
     ran_.push_back(call->notification.tid);
     changed_.NotifyAll();
@@ -128,7 +128,7 @@ TEST(WorkerPoolTest, ACallThatHasWaitedRunsOnAnotherThread) {
   world.keeper.Release();
   (void)world.Serve();
   for (std::size_t i = 1; i <= 10; ++i) {
-    auto call = std::make_unique<Pending>();
+    auto call = std::make_unique<ParkedCall>();
     call->source = std::make_shared<Source>(std::make_unique<FakeChannel>(world.fate));
     ASSERT_TRUE(world.pool.RunElsewhere(call));
     world.keeper.AwaitRan(i);

@@ -143,6 +143,7 @@ struct Entry {
 };
 // One table per file.
 std::vector<Entry> CallAttacks();
+std::vector<Entry> HeavyAttacks();
 std::vector<Entry> RaceAttacks();
 std::vector<Entry> HandleAttacks();
 std::vector<Entry> ReferenceAttacks();

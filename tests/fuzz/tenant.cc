@@ -83,6 +83,8 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
   if (boundary::Decode(abi_, request, address, lent_, call) != 0) {
     return;
   }
+  Require(boundary::BytesDue(call) <= boundary::kMaxRest, "a call leads to bounded memory");
+  boundary::CopyInRest(lent_, call);
   if (call.fd && U8() % 8 != 0) {
     call.fd->file = boundary::File{boundary::FileKind::kControl, 255, true};
     call.fd->tag = kFirstFile + U8() % 3;

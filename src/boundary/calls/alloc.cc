@@ -353,12 +353,12 @@ void DecodeAlloc(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   call.client = head.hRoot;
   call.object = head.hObjectParent;
   call.command = head.hClass;
-  ReadNested(memory, call, rm::ClassParamSize(abi, head.hClass), -1,
+  ReadNested(memory, call, rm::ClassParamSize(abi, head.hClass),
              offsetof(rm::NVOS21_PARAMETERS, pAllocParms));
   if (call.image.size() == sizeof(rm::NVOS64_PARAMETERS)) {
     constexpr std::size_t kAccessMaskSize =
         4;  // RS_ACCESS_MASK, src/common/sdk/nvidia/inc/rs_access.h
-    ReadNested(memory, call, kAccessMaskSize, -1, offsetof(rm::NVOS64_PARAMETERS, pRightsRequested),
+    ReadNested(memory, call, kAccessMaskSize, offsetof(rm::NVOS64_PARAMETERS, pRightsRequested),
                /*copy_out=*/false);
   }
 }

@@ -75,9 +75,9 @@ Decision DecideAllowed(Container& container, Call& call, Decision decision) {
   return decision;
 }
 
-// Decodes pointers inside control parameters, as the table describes them. Where a row says that
+// Notes pointers inside control parameters, as the table describes them. Where a row says that
 // there are some but does not describe them, the policy refuses the control.
-void DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+void NoteEmbedded(const rm::Abi& abi, Call& call) {
   for (const rm::EmbeddedPointer& pointer : rm::EmbeddedPointers(call.command)) {
     if (abi.branch < pointer.since) {
       continue;
@@ -87,7 +87,7 @@ void DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
     if (!size) {
       call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
     }
-    ReadNested(memory, call, size.value_or(0), 0, pointer.pointer_offset,
+    NoteNested(call, size.value_or(0), 0, pointer.pointer_offset,
                pointer.direction != rm::PointerDirection::kIn,
                pointer.direction != rm::PointerDirection::kOut);
   }
@@ -301,15 +301,17 @@ void DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   call.client = head.hClient;
   call.object = head.hObject;
   call.command = head.cmd;
-  // Decide() refuses other sizes with the driver's status, without reading anything. But parameters
-  // that root may have allowed are read; DecideAllowed() has them written back.
-  const bool listed = rm::ControlTakes(abi, head.cmd, head.paramsSize);
+  // Decide() refuses other commands, and other sizes, without looking at the parameters. But
+  // parameters that root may have allowed are read; DecideAllowed() has them written back.
+  const ControlRule* rule = FindControlRule(head.cmd);
+  const bool listed = rule != nullptr && rule->effect != ControlEffect::kRefuse &&
+                      rm::ControlTakes(abi, head.cmd, head.paramsSize);
   const bool taken = listed || MayBeAllowed(head.cmd, head.paramsSize);
-  ReadNested(memory, call, taken ? head.paramsSize : 0, -1, offsetof(rm::NVOS54_PARAMETERS, params),
+  ReadNested(memory, call, taken ? head.paramsSize : 0, offsetof(rm::NVOS54_PARAMETERS, params),
              listed);
   if (!call.nested.empty() && call.copy_in == rm::NV_OK) {
     DecodeTransfer(call);
-    DecodeEmbedded(abi, memory, call);
+    NoteEmbedded(abi, call);
   }
 }
 

@@ -10,8 +10,8 @@
 namespace cgpu::boundary {
 
 // Reads what waits on the file itself.
-void DecodeEventData(const rm::Abi& /*abi*/, TenantMemory& memory, Call& call) {
-  ReadNested(memory, call, sizeof(rm::NvUnixEvent), -1, offsetof(rm::NVOS41_PARAMETERS, pEvent),
+void DecodeEventData(const rm::Abi& /*abi*/, TenantMemory& /*memory*/, Call& call) {
+  NoteNested(call, sizeof(rm::NvUnixEvent), -1, offsetof(rm::NVOS41_PARAMETERS, pEvent),
              /*copy_out=*/true, /*copy_in=*/false);
 }
 

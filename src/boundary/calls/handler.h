@@ -39,7 +39,8 @@ struct Handler {
   CallKind kind = CallKind::kOther;  // kAlloc: kFree where the call only gives back
 
   // Decode. `accepts`: the driver has the command on this file and in this size; null: the table of
-  // escapes says on which (rm/escape_table.h). `decode` reads the rest of the parameters.
+  // escapes says on which (rm/escape_table.h). `decode` reads parameters that the image leads to,
+  // and notes what these lead to (CopyInRest()).
   AskStep* accepts = nullptr;
   DecodeStep* decode = nullptr;
 
@@ -77,10 +78,13 @@ struct Handler {
   return true;
 }
 
-// Notes the pointer at `at` in `holder` and copies the `size` bytes it leads to. With size 0 the
-// driver gets a null pointer. Without `copy_in` the driver begins with zeros.
-void ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
-                bool copy_out = true, bool copy_in = true);
+// Notes the pointer at `at` in the image and copies the `size` bytes it leads to: parameters. With
+// size 0 the driver gets a null pointer.
+void ReadNested(TenantMemory& memory, Call& call, std::size_t size, std::size_t at,
+                bool copy_out = true);
+// Notes the pointer at `at` in `holder` to a list, for CopyInRest().
+void NoteNested(Call& call, std::size_t size, int holder, std::size_t at, bool copy_out,
+                bool copy_in);
 // Notes the descriptor number at `at` in the image, or in nested[holder].
 void TakeFdArgument(Call& call, std::size_t at, int holder = -1);
 // Decodes parameters whose first field is the client.

@@ -159,8 +159,8 @@ std::optional<Undo> AccountAllocContextDma(Container& container, Call& call, Dec
   return undo;
 }
 
-// Decodes three lists of handles, where a list is asked for.
-void DecodeIdleChannels(const rm::Abi& /*abi*/, TenantMemory& memory, Call& call) {
+// Notes three lists of handles, where a list is asked for.
+void DecodeIdleChannels(const rm::Abi& /*abi*/, TenantMemory& /*memory*/, Call& call) {
   const auto head = Load<rm::NVOS30_PARAMETERS>(call.image);
   call.client = head.hClient;
   const bool list = rm::NVOS30_FLAGS_CHANNEL.Get(head.flags) == rm::NVOS30_FLAGS_CHANNEL_LIST;
@@ -172,7 +172,7 @@ void DecodeIdleChannels(const rm::Abi& /*abi*/, TenantMemory& memory, Call& call
   for (const std::size_t at :
        {offsetof(rm::NVOS30_PARAMETERS, phClients), offsetof(rm::NVOS30_PARAMETERS, phDevices),
         offsetof(rm::NVOS30_PARAMETERS, phChannels)}) {
-    ReadNested(memory, call, size, -1, at, /*copy_out=*/false);
+    NoteNested(call, size, -1, at, /*copy_out=*/false, /*copy_in=*/true);
   }
 }
 
