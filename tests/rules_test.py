@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the rules of CONTRIBUTING.md and docs/style.md that a text search can check: the length of
 functions, the test beside each source, the first word of comments, locks that clang checks.
-layers_test.py checks what includes what, the length of files and the width of prose. --self-test
-feeds the rules broken files.
+Each row of driver-leans.md has a test and a file that exist. layers_test.py checks what includes
+what, the length of files and the width of prose. --self-test feeds the rules broken files.
 
 The sources are formatted (tools/check_format.sh), so a function's braces have its indentation.
 """
@@ -33,6 +33,8 @@ BAD_WORDS = {kind: re.compile(r"(?:^|\s)(?:%s) *(Of|Who|What|Whoever|Such) " % m
 PLAIN_LOCKS = re.compile(r"std::(mutex|lock_guard|scoped_lock|condition_variable)\b"
                          r"|#include <(mutex|condition_variable)>")
 LOCKS_HOME = "src/base/mutex.h"
+
+LEANS = "docs/reference/driver-leans.md"
 
 # Folders whose sources are one unit, with the tests in a folder of their own or by whole programs.
 TESTED_AS_ONE = {
@@ -185,6 +187,26 @@ def check_all(files):
                      for row in LONG_FUNCTIONS if row not in needed]
 
 
+def check_leans(page, tests):
+    """The faults of the page with what cgpu leaves to the driver; `tests`: names of tests of sim/."""
+    rows = [line.split(" | ") for line in page if line.startswith("| ") and "`" in line]
+    faults = [] if rows else [f"{LEANS}: no row was read"]
+    for what, *_, where, test in rows:
+        named = re.findall(r"`(\w+\.\w+)`", test)
+        faults += [f"{LEANS}: there is no test {name}" for name in named if name not in tests]
+        faults += [] if named else [f"{LEANS}: no test asserts: {what[2:]}"]
+        files = re.findall(r"`([\w/.]+)`", where)
+        faults += [f"{LEANS}: there is no {path}" for path in files if not (ROOT / path).is_file()]
+        faults += [] if files else [f"{LEANS}: no file leans on: {what[2:]}"]
+    return faults
+
+
+def tests_of_the_simulation():
+    macro = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", re.MULTILINE)
+    return {".".join(names) for path in (ROOT / "sim/tests").glob("*_test.cc")
+            for names in macro.findall(path.read_text())}
+
+
 def self_test():
     def function(lines, head="int F() {"):
         return [head] + ["  x();"] * lines + ["}"]
@@ -217,6 +239,11 @@ def self_test():
         (LOCKS_HOME, ["#include <mutex>", "  std::mutex mutex_;"], 0),
         ("tests/a/b.cc", ["std::mutex mutex;"], 0),
     ]
+    row = "| growth | uvm.c:1 | 515 | `%s` | `%s` |"
+    for page, count in (([row % ("src/rm/abi.h", "A.B")], 0), ([row % ("src/none.h", "A.B")], 1),
+                        ([row % ("src/rm/abi.h", "A.C")], 1), (["| growth | a | b | c | d |"], 1),
+                        (["| `growth` | a | b | c | d |"], 2)):
+        assert len(check_leans(page, {"A.B"})) == count, page
     for path, lines, count in cases:
         found = check_file(path, lines)[0]
         assert len(found) == count, (path, lines[:4], found)
@@ -235,6 +262,7 @@ def main():
         return 0
     faults = check_all({name: path.read_text().splitlines() for name, path in our_files()
                         if ("/" + name).endswith(CODE + SCRIPTS)})
+    faults += check_leans((ROOT / LEANS).read_text().splitlines(), tests_of_the_simulation())
     for fault in faults:
         print(fault)
     print(f"rules: {len(faults)} faults")

@@ -135,8 +135,9 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
 
 NvStatus DriverModel::ConstructContextShare(Client& client, AllocRequest& request, Object& object) {
   const auto params = Params<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(request);
-  if (params.hVASpace != 0 && FindObject(client, params.hVASpace) == nullptr) {
-    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  // kernel_ctxshare.c kctxshareapiConstruct()
+  if (const NvStatus status = CheckSpace(client, params.hVASpace); status != rm::NV_OK) {
+    return status;
   }
   if (params.hVASpace != 0) {
     object.depends_on.insert(params.hVASpace);

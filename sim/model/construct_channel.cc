@@ -62,10 +62,10 @@ NvStatus DriverModel::ConstructVideoEngine(const AllocRequest& request, Object& 
 
 NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request, Object& object) {
   const auto params = Params<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(request);
+  if (const NvStatus status = CheckSpace(client, params.hVASpace); status != rm::NV_OK) {
+    return status;
+  }
   if (params.hVASpace != 0) {
-    if (FindObject(client, params.hVASpace) == nullptr) {
-      return rm::NV_ERR_OBJECT_NOT_FOUND;
-    }
     object.depends_on.insert(params.hVASpace);  // kernel_channel_group_api.c
     object.space = SpaceNamed(client, params.hVASpace);
   }
@@ -74,19 +74,51 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
   return MakeGroup(object.gpu, params.engineType, &object.group);
 }
 
+// vaspace.c vaspaceGetByHandleOrDeviceDefault(): an address space, and nothing else.
+NvStatus DriverModel::CheckSpace(Client& client, rm::NvHandle handle) {
+  if (handle == 0) {
+    return rm::NV_OK;
+  }
+  const Object* space = FindObject(client, handle);
+  if (space == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  return space->kind == ObjectKind::kVaSpace ? rm::NV_OK : rm::NV_ERR_INVALID_OBJECT_HANDLE;
+}
+
+// kernel_channel.c kchannelConstruct(): a channel in a group may name a context share of that
+// group, one outside of a group an address space.
+NvStatus DriverModel::CheckNamed(Client& client, const rm::ChannelParams& params,
+                                 const Object& parent) {
+  const bool lone = parent.kind == ObjectKind::kDevice;
+  if ((lone ? params.hContextShare : params.hVASpace) != 0) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  if (lone || params.hContextShare == 0) {
+    return CheckSpace(client, params.hVASpace);
+  }
+  const Object* share = FindObject(client, params.hContextShare);
+  if (share == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (share->kind != ObjectKind::kContextShare) {
+    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  return share->parent == parent.handle ? rm::NV_OK : rm::NV_ERR_INVALID_OBJECT_PARENT;
+}
+
 NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& request,
                                        Object& object) {
   const rm::ChannelParams params = rm::ReadChannelParams(abi_.branch, request.params);
-  for (const rm::NvHandle on : {params.hContextShare, params.hVASpace}) {
-    if (on == 0) {
-      continue;
-    }
-    if (FindObject(client, on) == nullptr) {
-      return rm::NV_ERR_OBJECT_NOT_FOUND;
-    }
-    object.depends_on.insert(on);
-  }
   const Object& parent = client.objects.at(request.parent);
+  if (const NvStatus status = CheckNamed(client, params, parent); status != rm::NV_OK) {
+    return status;
+  }
+  for (const rm::NvHandle on : {params.hContextShare, params.hVASpace}) {
+    if (on != 0) {
+      object.depends_on.insert(on);
+    }
+  }
   const Group* group = parent.group.get();
   if (parent.kind == ObjectKind::kDevice) {
     // The driver makes a group of its own for it (kernel_channel.c).

@@ -170,11 +170,10 @@ NvStatus DriverModel::ConstructAddresses(Client& client, rm::NvHandle parent, rm
     object.tables = space == 0 ? device->tables : nullptr;
     return rm::NV_OK;
   }
-  const Object* of = FindObject(client, space);
-  if (of == nullptr || of->kind != ObjectKind::kVaSpace) {
-    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  if (const NvStatus status = CheckSpace(client, space); status != rm::NV_OK) {
+    return status;
   }
-  object.tables = of->tables;
+  object.tables = FindObject(client, space)->tables;
   object.depends_on.insert(space);
   return rm::NV_OK;
 }

@@ -333,6 +333,10 @@ class DriverModel {
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
                                         Object& object);
   [[nodiscard]] static SpaceOf SpaceNamed(Client& client, rm::NvHandle handle);
+  // Return the status for handles that an object is to be made with; 0 names nothing.
+  [[nodiscard]] static NvStatus CheckSpace(Client& client, rm::NvHandle handle);
+  [[nodiscard]] static NvStatus CheckNamed(Client& client, const rm::ChannelParams& params,
+                                           const Object& parent);
   static void SetUpChannel(Client& client, const rm::ChannelParams& params, const Object& parent,
                            Object& object);
   void PutOnGpu(Client& client, Object& channel);

@@ -10,10 +10,7 @@ namespace {
 
 using Managed = std::map<rm::NvU64, UvmManaged>;
 
-struct Span {
-  rm::NvU64 start = 0;
-  rm::NvU64 end = 0;
-};
+using Span = UvmSpan;
 
 // Returns what is left of `span` without [start, end) of `others`, which are in order.
 std::vector<Span> Without(Span span, const std::vector<Span>& others) {
@@ -70,6 +67,46 @@ void AddSegments(rm::NvU64 start, rm::NvU64 end, std::vector<UvmSegment>* segmen
   ends(high, end);
 }
 
+// Returns whether the same address is the same byte of the same file in both.
+bool InOnePlace(const UvmMapping& one, const UvmMapping& other) {
+  return one.start - one.offset == other.start - other.offset;
+}
+
+// Returns whether `one` is of the same file and address space and begins before `other` ends.
+bool IsBefore(const UvmMapping& one, const UvmMapping& other) {
+  return one.file == other.file && one.owner == other.owner && one.start < other.end;
+}
+
+const UvmMapping& KeyOf(const UvmMapping& mapping) {
+  return mapping;
+}
+const UvmMapping& KeyOf(const std::pair<const UvmMapping, std::string>& entry) {
+  return entry.first;
+}
+
+// Returns the first mapping of the same file and address space that reaches beyond the start of
+// `mapping`, or a later one. Those of one address space do not overlap.
+template <class Sorted>
+auto FirstAt(const Sorted& sorted, const UvmMapping& mapping) {
+  UvmMapping first = mapping;
+  first.end = 0;
+  first.offset = 0;
+  first.shared_read_write = false;
+  auto at = sorted.lower_bound(first);
+  if (at != sorted.begin() && IsBefore(KeyOf(*std::prev(at)), mapping) &&
+      KeyOf(*std::prev(at)).end > mapping.start) {
+    --at;
+  }
+  return at;
+}
+
+UvmMapping PartOf(UvmMapping mapping, rm::NvU64 start, rm::NvU64 end) {
+  mapping.offset += start - mapping.start;
+  mapping.start = start;
+  mapping.end = end;
+  return mapping;
+}
+
 bool Overlaps(const Managed& managed, rm::NvU64 start, rm::NvU64 end) {
   const auto next = managed.lower_bound(start);
   if (next != managed.end() && next->first < end) {
@@ -110,23 +147,55 @@ std::set<std::uint32_t> UvmModel::OwnersOf(FileId file) const {
 }
 
 void UvmModel::Settle(const UvmSeen& seen) {
-  // Forgets refused mappings that are gone: a refused one stays refused as long as it is there.
-  std::erase_if(refused_, [&seen](const auto& entry) {
-    return seen.LookedAt(entry.first.owner.tgid) &&
-           std::find(seen.mappings.begin(), seen.mappings.end(), entry.first) ==
-               seen.mappings.end();
-  });
+  KeepRefused(seen);
   for (auto& [file, space] : spaces_) {
     DropUnseen(file, space, seen);
   }
   for (const UvmMapping& mapping : seen.mappings) {
-    if (!refused_.contains(mapping)) {
-      AddSeen(mapping);
+    for (const Span& span : Without({mapping.start, mapping.end}, RefusedIn(mapping))) {
+      AddSeen(PartOf(mapping, span.start, span.end));
     }
   }
   for (auto& [file, space] : spaces_) {
     Recharge(space);
   }
+}
+
+// The driver looks at a mapping when it is made, and mprotect(2) asks no driver. So what was
+// refused stays refused as long as it is there, though its rights change and the kernel cuts it, or
+// shows it as one with its neighbours.
+void UvmModel::KeepRefused(const UvmSeen& seen) {
+  if (refused_.empty()) {
+    return;
+  }
+  const std::set<UvmMapping> mapped(seen.mappings.begin(), seen.mappings.end());
+  std::map<UvmMapping, std::string> kept;
+  for (const auto& [refused, why] : refused_) {
+    if (!seen.LookedAt(refused.owner.tgid)) {
+      kept.emplace(refused, why);
+      continue;
+    }
+    for (auto at = FirstAt(mapped, refused); at != mapped.end() && IsBefore(*at, refused); ++at) {
+      if (InOnePlace(refused, *at)) {
+        kept.emplace(
+            PartOf(refused, std::max(refused.start, at->start), std::min(refused.end, at->end)),
+            why);
+      }
+    }
+  }
+  refused_ = std::move(kept);
+}
+
+// Returns the parts of the mapping that were refused, in order.
+std::vector<UvmSpan> UvmModel::RefusedIn(const UvmMapping& mapping) const {
+  std::vector<Span> refused;
+  for (auto at = FirstAt(refused_, mapping); at != refused_.end() && IsBefore(at->first, mapping);
+       ++at) {
+    if (InOnePlace(at->first, mapping)) {
+      refused.push_back({at->first.start, at->first.end});
+    }
+  }
+  return refused;
 }
 
 // Unmapped from an address space that lives: gone, and so with one whose last process executes
@@ -190,7 +259,7 @@ void UvmModel::AddSeen(const UvmMapping& mapping) {
       continue;  // the processor's view of a range that an ioctl made
     }
     if (CheckFree(*space, span.start, span.end - span.start) != rm::NV_OK) {
-      refused_.emplace(mapping, "address in use");
+      refused_.emplace(PartOf(mapping, span.start, span.end), "address in use");
       continue;
     }
     UvmManaged& added = space->managed[span.start];

@@ -134,6 +134,8 @@ class UvmModel {
   void DropVaSpace(UvmSpace& space, int gpu);
   [[nodiscard]] static bool OverlapsManaged(const UvmSpace& space, rm::NvU64 base,
                                             rm::NvU64 length);
+  void KeepRefused(const UvmSeen& seen);
+  [[nodiscard]] std::vector<UvmSpan> RefusedIn(const UvmMapping& mapping) const;
   static void DropUnseen(FileId file, UvmSpace& space, const UvmSeen& seen);
   void AddSeen(const UvmMapping& mapping);
   void Recharge(UvmSpace& space);

@@ -23,6 +23,11 @@ struct UvmOwner {
   friend auto operator<=>(const UvmOwner&, const UvmOwner&) = default;
 };
 
+struct UvmSpan {
+  rm::NvU64 start = 0;
+  rm::NvU64 end = 0;
+};
+
 struct UvmMapping {
   FileId file = 0;
   UvmOwner owner;

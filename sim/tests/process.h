@@ -85,8 +85,10 @@ class Process {
     params.size = size;
     return Alloc(device, rm::NV01_MEMORY_LOCAL_USER, params);
   }
-  rm::NvHandle AllocGroup(rm::NvU32 engine = rm::NV2080_ENGINE_TYPE_GRAPHICS) {
+  rm::NvHandle AllocGroup(rm::NvU32 engine = rm::NV2080_ENGINE_TYPE_GRAPHICS,
+                          rm::NvHandle vaspace = 0) {
     rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
+    params.hVASpace = vaspace;
     params.engineType = engine;
     return Alloc(device, rm::KEPLER_CHANNEL_GROUP_A, params);
   }

@@ -200,6 +200,40 @@ TEST(UvmManaged, IsNotMadeByWhatTheDriverRefuses) {
   EXPECT_EQ(0, bound.Used());  // the mapping was made before
 }
 
+// uvm_mmap() looks at the rights, and mprotect(2) asks no driver.
+TEST(UvmManaged, RightsThatComeLaterMakeNone) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  UvmSeen seen = Seen(process, {{kBase, 4 * kTwoMiB}});
+  seen.mappings[0].shared_read_write = false;
+  node->SettleUvm(seen);
+  EXPECT_EQ(kTable, process.Used());
+  // All of it, cut in two, a part of it, and beside a neighbour that was made with all rights.
+  for (const auto& mapped : {std::vector{std::pair{kBase, 4 * kTwoMiB}},
+                             {{kBase, kTwoMiB}, {kBase + kTwoMiB, 3 * kTwoMiB}},
+                             {{kBase + kTwoMiB, kTwoMiB}}}) {
+    node->SettleUvm(Seen(process, mapped));
+    EXPECT_EQ(kTable, process.Used());
+    EXPECT_EQ(mapped.size(), node->GetUvmAccounting().refused.size());
+  }
+  node->SettleUvm(Seen(process, {{kBase, 3 * kTwoMiB}}));
+  EXPECT_EQ(2 * kTwoMiB, node->GetUvmAccounting().gpus[0].managed_bytes) << "the two at its sides";
+  node->SettleUvm(Seen(process, {}));
+  node->SettleUvm(Seen(process, {{kBase, kTwoMiB}}));
+  EXPECT_EQ(kTwoMiB, node->GetUvmAccounting().gpus[0].managed_bytes) << "made anew";
+}
+
+TEST(UvmManaged, MappingsThatGrowLookLikeNeighbours) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  node->SettleUvm(Seen(process, {{kBase, kTwoMiB}}));
+  node->SettleUvm(Seen(process, {{kBase, 2 * kTwoMiB}}));
+  EXPECT_EQ(2 * kTwoMiB, node->GetUvmAccounting().gpus[0].managed_bytes)
+      << "another mapping beside it, or growth that the driver forbids: nothing tells";
+}
+
 TEST(UvmManaged, SaysWhatFoundNoRoom) {
   const auto node = MakeDriver("v100-16g@64MiB");
   UvmProcess process(*node, 10);

@@ -70,16 +70,14 @@ class Work : public testing::Test {
     made->SetEngines(&gpu);
     return made;
   }
-  // A channel with a ring, in the address space that is named.
-  rm::NvHandle AllocWorker(rm::NvHandle group, rm::NvHandle memory, rm::NvHandle vaspace) {
-    return AllocWorker(mine, group, memory, vaspace);
+  // A channel with a ring, in the address space of its group.
+  rm::NvHandle AllocWorker(rm::NvHandle group, rm::NvHandle memory) {
+    return AllocWorker(mine, group, memory);
   }
-  static rm::NvHandle AllocWorker(UvmProcess& of, rm::NvHandle group, rm::NvHandle memory,
-                                  rm::NvHandle vaspace) {
+  static rm::NvHandle AllocWorker(UvmProcess& of, rm::NvHandle group, rm::NvHandle memory) {
     rm::NV_CHANNEL_ALLOC_PARAMS_V570 params{};
     params.v535.gpFifoOffset = 0x1234000;
     params.v535.gpFifoEntries = 64;
-    params.v535.hVASpace = vaspace;
     params.v535.hUserdMemory[0] = memory;
     params.v535.userdOffset[0] = 0x2000;
     return of.Alloc(group, rm::AMPERE_CHANNEL_GPFIFO_A, params);
@@ -105,7 +103,7 @@ class Work : public testing::Test {
 TEST_F(Work, EnginesHearOfAChannelWhenItIsScheduled) {
   const rm::NvHandle memory = mine.AllocVidmem(kBig);
   const rm::NvHandle group = mine.AllocGroup();
-  const rm::NvHandle channel = AllocWorker(group, memory, 0);
+  const rm::NvHandle channel = AllocWorker(group, memory);
   EXPECT_TRUE(gpu.groups.empty());
   EXPECT_TRUE(gpu.channels.empty());
   Schedule(group, true);
@@ -129,7 +127,7 @@ TEST_F(Work, EnginesHearOfAChannelWhenItIsScheduled) {
 TEST_F(Work, ADuplicateOfAGroupSchedulesItsChannels) {
   const rm::NvHandle memory = mine.AllocVidmem(kBig);
   const rm::NvHandle group = mine.AllocGroup();
-  (void)AllocWorker(group, memory, 0);
+  (void)AllocWorker(group, memory);
   rm::NVOS55_PARAMETERS dup{};
   dup.hClient = dup.hClientSrc = mine.client;
   dup.hParent = mine.device;
@@ -207,7 +205,7 @@ TEST_F(Work, WhatWasSetBeforeIsTold) {
   driver->SetHangRules(Only("none"));
   const rm::NvHandle memory = mine.AllocVidmem(kBig);
   const rm::NvHandle group = mine.AllocGroup();
-  const rm::NvHandle channel = AllocWorker(group, memory, 0);
+  const rm::NvHandle channel = AllocWorker(group, memory);
   rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{777};
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, slice));
   EXPECT_EQ(rm::NV_OK, mine.SwitchChannel(mine.subdevice, mine.client, channel, false));
@@ -252,9 +250,9 @@ TEST_F(Work, AChannelThatBreaksARuleNeverRuns) {
     driver->SetHangRules(Only(rule));
     const auto is = [&](const char* name) { return std::string_view(rule) == name; };
     const rm::NvHandle group = mine.AllocGroup();
-    const rm::NvHandle runs = AllocWorker(group, memory, 0);
+    const rm::NvHandle runs = AllocWorker(group, memory);
     Schedule(group, true);
-    const rm::NvHandle late = AllocWorker(group, memory, 0);
+    const rm::NvHandle late = AllocWorker(group, memory);
     disable(runs, 0, true);
     disable(runs, 0, false);
     EXPECT_FALSE(hung(runs)) << rule << ": nothing is wrong with that";
@@ -265,13 +263,13 @@ TEST_F(Work, AChannelThatBreaksARuleNeverRuns) {
     EXPECT_EQ(hung(runs), is("mixed") || is("rescheduled")) << rule;
 
     const rm::NvHandle other = mine.AllocGroup();
-    const rm::NvHandle on = AllocWorker(other, memory, 0);
+    const rm::NvHandle on = AllocWorker(other, memory);
     Schedule(other, true);
     disable(on, 0, false);
     EXPECT_EQ(hung(on), is("enabled")) << rule;
 
     const rm::NvHandle copies = mine.AllocGroup(rm::NV2080_ENGINE_TYPE_COPY0);
-    const rm::NvHandle copy = AllocWorker(copies, memory, 0);
+    const rm::NvHandle copy = AllocWorker(copies, memory);
     Schedule(copies, true);
     disable(copy, 0, true);
     EXPECT_EQ(hung(copy), is("copies")) << rule;
@@ -283,7 +281,7 @@ TEST_F(Work, AddressesOfTheDriversOwnTablesLeadToMemory) {
   rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS virtual_params{};
   const rm::NvHandle range = mine.Alloc(mine.device, rm::NV01_MEMORY_VIRTUAL, virtual_params);
   const rm::NvHandle group = mine.AllocGroup();
-  AllocWorker(group, memory, 0);
+  AllocWorker(group, memory);
   Schedule(group, true);
   const rm::NvU64 space = gpu.channels.at(0).space;
   rm::NVOS46_PARAMETERS_V535 map{};
@@ -314,8 +312,8 @@ TEST_F(Work, AddressesOfASpaceOfUvmLeadWhereItsRangesDo) {
   const rm::NvHandle vaspace = mine.AllocVaSpace();
   ASSERT_EQ(rm::NV_OK, mine.RegisterVaSpace(mine.client, vaspace));
   const rm::NvHandle memory = mine.AllocVidmem(4 * kBig);
-  const rm::NvHandle group = mine.AllocGroup();
-  AllocWorker(group, memory, vaspace);
+  const rm::NvHandle group = mine.AllocGroup(rm::NV2080_ENGINE_TYPE_GRAPHICS, vaspace);
+  AllocWorker(group, memory);
   Schedule(group, true);
   const rm::NvU64 space = gpu.channels.at(0).space;
   ASSERT_EQ(rm::NV_OK, mine.CreateRange(kWorkBase, 4 * kBig));
@@ -337,7 +335,7 @@ TEST_F(Work, AddressesOfASpaceOfUvmLeadWhereItsRangesDo) {
 TEST_F(Work, CallsWaitForTheEngines) {
   const rm::NvHandle memory = mine.AllocVidmem(kBig);
   const rm::NvHandle group = mine.AllocGroup();
-  const rm::NvHandle channel = AllocWorker(group, memory, 0);
+  const rm::NvHandle channel = AllocWorker(group, memory);
   Schedule(group, true);
   gpu.awaited.clear();
   rm::NVA06C_CTRL_PREEMPT_PARAMS preempt{};
@@ -360,11 +358,11 @@ TEST_F(Work, CallsWaitForTheEngines) {
 TEST_F(Work, SamplesAreOfTheTimeOnTheEngines) {
   const rm::NvHandle memory = mine.AllocVidmem(kBig);
   const rm::NvHandle group = mine.AllocGroup();
-  AllocWorker(group, memory, 0);
+  AllocWorker(group, memory);
   Schedule(group, true);
   UvmProcess other(*driver, 101);
   const rm::NvHandle theirs = other.AllocGroup();
-  AllocWorker(other, theirs, other.AllocVidmem(kBig), 0);
+  AllocWorker(other, theirs, other.AllocVidmem(kBig));
   Schedule(other, theirs, true);
   constexpr rm::NvU64 kLength = 10'000'000'000 / 72;
   for (rm::NvU64 i = 1; i <= 100; ++i) {

@@ -67,7 +67,7 @@ inline constexpr std::array kInAnySize = {kWaitOpenComplete, kLocklessDiagnostic
 
 // Returns true if the filter hands such an mremap to the shim. Without these flags (MREMAP_FIXED,
 // MREMAP_DONTUNMAP) no mapping of nvidia-uvm moves: such a mapping cannot grow (VM_DONTEXPAND,
-// uvm_mmap).
+// uvm_mmap; docs/reference/driver-leans.md).
 inline constexpr std::uint32_t kMremapTo = 0x6;
 [[nodiscard]] constexpr bool IsTrappedMremap(std::uint64_t flags) {
   return (flags & kMremapTo) != 0;

@@ -39,7 +39,7 @@ struct Busy {
     std::uint32_t status = client.AllocMemory(mib, &memory);
     const std::uint32_t space = status == rm::NV_OK ? Space(client, &status) : 0;
     group = status == rm::NV_OK ? Group(client, space, &status) : 0;
-    channel = status == rm::NV_OK ? Channel(client, group, space, 0, &status) : 0;
+    channel = status == rm::NV_OK ? Channel(client, group, 0, 0, &status) : 0;
     engine = client.next++;
     if (status == rm::NV_OK) {
       status = client.Alloc(channel, engine, rm::VOLTA_COMPUTE_A, nullptr);
@@ -236,7 +236,7 @@ int Decoder(const std::vector<std::string>& args) {
   std::uint32_t status = rm::NV_OK;
   const std::uint32_t space = Space(client, &status);
   const std::uint32_t group = Group(client, space, &status);
-  const std::uint32_t channel = Channel(client, group, space, 0, &status);
+  const std::uint32_t channel = Channel(client, group, 0, 0, &status);
   std::uint32_t params[] = {12, Handle(args, 0), 0};  // NV_BSP_ALLOCATION_PARAMETERS, nvos.h
   Say("channel 0x%x", status);
   Say("decoder 0x%x",

@@ -265,7 +265,7 @@ int Dependants(const std::vector<std::string>&) {
   step("address spaces", status);
   const std::uint32_t group = Group(client, spaces[0], &status);
   step("group", status);
-  (void)Channel(client, group, spaces[0], 0, &status);
+  (void)Channel(client, group, 0, 0, &status);
   step("channel in it", status);
   const std::uint32_t share = ContextShare(client, group, spaces[1], &status);
   step("context share", status);
@@ -365,7 +365,11 @@ void OneOfMany(Client client, const Client& other, Dice& dice, int file) {
       (void)client.Export(handle(), file);
       return;
     default:
-      (void)Channel(client, dice.Below(2) == 0 ? Client::kDevice : handle(), handle(), 0, &status);
+      if (dice.Below(2) == 0) {
+        (void)Channel(client, Client::kDevice, handle(), 0, &status);
+      } else {  // a channel in a group names no address space
+        (void)Channel(client, handle(), 0, 0, &status);
+      }
       return;
   }
 }

@@ -253,7 +253,7 @@ class Questions {
     (void)client_.AllocMemory(1, &memory);
     const std::uint32_t space = Space(client_, &status);
     const std::uint32_t group = Group(client_, space, &status);
-    const std::uint32_t channel = Channel(client_, group, space, 0, &status);
+    const std::uint32_t channel = Channel(client_, group, 0, 0, &status);
     objects_ = {{client_.root, rm::NV01_ROOT},
                 {Client::kDevice, rm::NV01_DEVICE_0},
                 {Client::kSubdevice, rm::NV20_SUBDEVICE_0},

@@ -287,8 +287,11 @@ class Maker:
             struct.pack_into("<I", params, 0, space)
             parent = self.handle("group")
         elif kind == "channel":
-            struct.pack_into("<II", params, 24, self.rng.choice([0, self.handle("share")]), space)
-            parent = self.handle(self.rng.choice(["group", "group", "device"]))
+            below, share = self.rng.choice(["group", "group", "device"]), self.handle("share")
+            parent = self.handle(below)
+            # Mostly what the driver takes: a context share in a group, an address space outside.
+            named = (0, space) if below == "device" else self.rng.choice([(0, 0), (share, 0)])
+            struct.pack_into("<II", params, 24, *self.rng.choice([named, named, (share, space)]))
         return self.alloc(kind + (" in space 0x%x" % space), slot, parent, self.handle(kind), cls,
                           params)
 

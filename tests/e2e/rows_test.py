@@ -79,8 +79,7 @@ class Asker:
         struct.pack_into("<IIII", group, 0, 0, 0, SPACE, 1)  # engine: graphics
         memory = bytearray(128)
         struct.pack_into("<Q", memory, 64, LENGTH)
-        channel = bytearray(sizes[CHANNEL_CLASS][0])
-        struct.pack_into("<II", channel, 24, 0, SPACE)
+        channel = bytearray(sizes[CHANNEL_CLASS][0])  # in the group's address space
         ranges = struct.pack("<QQI", 0, 0, SPACE).ljust(sizes[VIRTUAL][0], b"\0")
         for call in make.prelude() + [
                 make.alloc("space", 0, 0x10, SPACE, d.VASPACE, bytes(sizes[d.VASPACE][0])),
