@@ -21,11 +21,12 @@
 //
 //   gpu-orders identity  whether the driver takes calls that another process makes on this one's
 //                        descriptors, as a shim does
+//   gpu-orders leans     whether the driver refuses what cgpu leaves to it to refuse
 //   gpu-orders record    the calls that a CUDA program makes of the driver, as `cgpu run --record`
 //                        shows them
 //
 // Points in time are microseconds of CLOCK_MONOTONIC, the same for all processes. It needs
-// libcuda.so.1, but for `events` and `identity`. Exit status: 0; 1 with a sentence.
+// libcuda.so.1, but for `events`, `identity` and `leans`. Exit status: 0; 1 with a sentence.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -41,6 +42,7 @@
 
 #include "gpu/orders/hang.h"
 #include "gpu/orders/identity.h"
+#include "gpu/orders/leans.h"
 #include "gpu/orders/orders.h"
 #include "gpu/orders/record.h"
 #include "rm/nv_ctrl.h"
@@ -448,6 +450,10 @@ int AskIdentity(const Line& /*line*/) {
   return Identity();
 }
 
+int AskLeans(const Line& /*line*/) {
+  return Leans();
+}
+
 int Hang(const Line& line) {
   return AskHang(line.shape, line.question, line.seconds);
 }
@@ -455,9 +461,10 @@ int Hang(const Line& line) {
 int Main(int argc, char** argv) {
   Line line;
   const std::map<std::string, int (*)(const Line&)> verbs = {
-      {"orders", Orders}, {"share", Share},          {"bystander", Bystander},
-      {"own", Own},       {"events", Events},        {"levels", Levels},
-      {"hang", Hang},     {"identity", AskIdentity}, {"record", RecordCalls}};
+      {"orders", Orders},     {"share", Share},          {"bystander", Bystander},
+      {"own", Own},           {"events", Events},        {"levels", Levels},
+      {"hang", Hang},         {"identity", AskIdentity}, {"leans", AskLeans},
+      {"record", RecordCalls}};
   line.shape.cuda = true;
   CLI::App app("Orders about a CUDA program's channels, measured", "gpu-orders");
   app.add_option("verb", line.verb, "What to do")->required()->check(CLI::IsMember(verbs));
