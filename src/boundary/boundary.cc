@@ -50,10 +50,33 @@ Needs Boundary::NeedsOf(const Call& call) const {
   return needs;
 }
 
+// A decision that met a doubtful object is given up, and the call is as it was before. Its entries
+// in lists that only have a quota stay.
 Decision Boundary::Decide(Call& call) {
   if (BytesDue(call) != 0) {
     return container_.Fail(EFAULT, Reason::kInvalid, "a call that is not copied in");
   }
+  if (!container_.ledger.HasDoubts()) {
+    return DecideOnce(call);
+  }
+  const Call before = call;
+  (void)container_.ledger.TakeDoubts();
+  Decision decision = DecideOnce(call);
+  std::vector<ledger::Doubt> doubts = container_.ledger.TakeDoubts();
+  if (doubts.empty()) {
+    return decision;
+  }
+  if (decision.action == Decision::Action::kExecute) {
+    (void)Account(call, decision, EAGAIN);
+  }
+  call = before;
+  decision = {};
+  decision.action = Decision::Action::kAsk;
+  decision.doubts = std::move(doubts);
+  return decision;
+}
+
+Decision Boundary::DecideOnce(Call& call) {
   if (call.uvm_request != 0) {
     return DecideUvm(container_, call);
   }

@@ -38,7 +38,11 @@ class Boundary {
 
   [[nodiscard]] Needs NeedsOf(const Call& call) const;
 
+  // Decides nothing yet where the call uses an object that is doubtful (ledger.h): kAsk.
   [[nodiscard]] Decision Decide(Call& call);
+  // Tells the answer about a doubtful object. `there`: the driver has it under its handle, below
+  // its parent and of its class.
+  void Settle(const ledger::Doubt& doubt, bool there) { container_.ledger.Settle(doubt, there); }
 
   // Completes an answer whose effects say `lists_processes`. `pids`: the numbers that the
   // container's processes have inside it, by process key.
@@ -93,6 +97,7 @@ class Boundary {
   [[nodiscard]] Result<> Load(StateReader& reader);
 
  private:
+  Decision DecideOnce(Call& call);
   void Resume();  // state.cc
 
   Container container_;

@@ -44,9 +44,11 @@ struct Decision {
     kAnswer,    // the call's image holds the answer: copy out, return 0
     kFail,      // nothing is copied out, `error` is the errno
     kContinue,  // the caller executes it: calls/legacy.cc alone, which says why that is sound
+    kAsk,       // nothing is decided: ask the driver about `doubts`, Settle() each, decide again
   };
   Action action = Action::kFail;
   int error = 0;
+  std::vector<ledger::Doubt> doubts;
   std::optional<Reason> refused;  // why it is neither executed nor answered as the tenant wants
   Effects effects;
   // True when memory was refused, on `gpu`: try again after a look at what has been closed

@@ -71,6 +71,8 @@ class Tenant final : public TenantMemory {
         return "run";
       case Decision::Action::kContinue:
         return "continue";
+      case Decision::Action::kAsk:
+        return "ask";
       case Decision::Action::kFail:
         return std::strerror(decision.error);
       case Decision::Action::kAnswer:

@@ -12,6 +12,7 @@
 #include "boundary/objects.h"
 #include "boundary/spaces.h"
 #include "boundary/uvm_tracker.h"
+#include "rm/nv_classes.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -503,8 +504,19 @@ Result<> Boundary::Load(StateReader& reader) {
 
 // The ledger already agrees with the trackers, unless this version counts differently from the one
 // that wrote them.
+//
+// Earlier versions took as certain what a tenant's own call made.
 void Boundary::Resume() {
   DropGoneClients();
+  if (container_.ledger.CameWithoutDoubts()) {
+    for (const ledger::ClientInfo& client : container_.ledger.Clients()) {
+      for (const ledger::ObjectInfo& object : container_.ledger.Objects(client.ref)) {
+        if (object.cls == rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR) {
+          container_.ledger.MakeDoubtful(client.ref, object.ref);
+        }
+      }
+    }
+  }
   for (auto& [key, space] : container_.spaces) {
     SettleSpace(container_, key, space);
   }

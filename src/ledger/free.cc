@@ -90,10 +90,12 @@ Result<> Ledger::Free(ClientRef client, ObjectRef object) {
   return {};
 }
 
-// Visits children and dependants without recursion. Each link is cut before it is followed, so
-// rings of dependants end. An object goes when it has no link left. (The reverse link of a
-// dependant goes with the dependant, in Erase.)
+// Visits children and dependants without recursion. Only where a doubtful object was freed by its
+// own handle are its children and dependants sure to be gone. Each link is cut before it is
+// followed, so rings of dependants end. An object goes when it has no link left. (The reverse link
+// of a dependant goes with the dependant, in Erase.)
 void Ledger::FreeTree(Client& client, Object& object) {
+  Object& root = RootOf(object);
   std::vector<Object*> doomed;
   const auto doom = [&doomed](Object& next) {
     if (!std::exchange(next.dying, true)) {
@@ -103,6 +105,9 @@ void Ledger::FreeTree(Client& client, Object& object) {
   doom(object);
   while (!doomed.empty()) {
     Object& current = *doomed.back();
+    if (current.doubtful && &current != &object) {
+      Detach(client, root, current);
+    }
     if (Object* child = current.first_child; child != nullptr) {
       UnlinkFromParent(*child);
       doom(*child);
@@ -116,7 +121,9 @@ void Ledger::FreeTree(Client& client, Object& object) {
       continue;
     }
     doomed.pop_back();
+    const bool stray = current.doubtful && &current != &object;
     Erase(client, current);
+    CountStrays(stray ? 1 : 0);
   }
 }
 
@@ -153,6 +160,7 @@ void Ledger::Erase(Client& client, Object& object) {
   while (mapping != client.mappings.end() && mapping->first == handle) {
     mapping = DropMapping(client, mapping);
   }
+  doubts_ -= object.doubtful ? 1 : 0;
   client.objects.erase(handle);
   --counts_.handles;
 }
@@ -160,6 +168,10 @@ void Ledger::Erase(Client& client, Object& object) {
 void Ledger::FreeClient(std::map<Handle, Client>::iterator client) {
   for (auto& [handle, object] : client->second.objects) {
     LeaveBlock(object);
+    if (object.doubtful) {
+      --doubts_;
+      CountStrays(1);
+    }
   }
   auto& mappings = client->second.mappings;
   while (!mappings.empty()) {
@@ -169,6 +181,9 @@ void Ledger::FreeClient(std::map<Handle, Client>::iterator client) {
   --counts_.clients;
   clients_by_file_.erase({client->second.file, client->first});
   clients_.erase(client);
+  if (clients_.empty()) {
+    counts_.handles -= std::exchange(strays_, 0);
+  }
 }
 
 bool Ledger::RemoveClient(ClientRef client) {

@@ -313,7 +313,9 @@ Result<Ledger::Place> Ledger::FindPlace(ClientRef client, ObjectRef parent, Hand
   if (place.parent == nullptr) {
     return Gone("parent", parent.handle);
   }
-  if (place.client->objects.contains(handle)) {
+  const auto same = place.client->objects.find(handle);
+  if (same != place.client->objects.end() &&
+      (!same->second.doubtful || &same->second == place.parent)) {
     return Error{Code::kConflict, 0, "handle " + std::to_string(handle) + " is taken", ""};
   }
   place.gpu = place.parent->gpu;
@@ -322,6 +324,9 @@ Result<Ledger::Place> Ledger::FindPlace(ClientRef client, ObjectRef parent, Hand
 
 Ledger::Object& Ledger::Insert(const Place& place, Handle handle, std::uint32_t cls,
                                std::uint8_t kind) {
+  if (const auto same = place.client->objects.find(handle); same != place.client->objects.end()) {
+    Forget(*place.client, same->second);  // doubtful: see FindPlace()
+  }
   Object& object = place.client->objects[handle];
   object.serial = next_serial_++;
   object.handle = handle;
@@ -374,6 +379,8 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
     block.engine = object.engine;
     JoinBlock(added, block);
   }
+  added.doubtful = object.doubtful;
+  doubts_ += object.doubtful ? 1 : 0;
   return ObjectRef{added.handle, added.serial};
 }
 

@@ -16,6 +16,13 @@
 // serial number, so an object that was freed and made again under the same handle meanwhile is left
 // alone.
 //
+// A tenant may change the parameters of a call that it executes itself after they were read. What
+// such a call makes is entered as doubtful. Find() notes each doubtful object that it meets: the
+// caller takes the notes (TakeDoubts()), asks the driver, tells the answer (Settle()) and begins
+// anew. An object that the driver has elsewhere or not at all is forgotten: its handle is unknown
+// then. But it counts as a stray until no client is left, because the call may have made an object
+// somewhere else. Nothing lies below a doubtful object, and nothing depends on it.
+//
 // Bytes are what the driver takes; the caller rounds as the driver rounds. GPUs are numbered as in
 // the grant. Keys of files and processes are the caller's own and never 0. A failed operation
 // changes nothing. Thread-compatible: the caller holds one lock around every call. Destroying a
@@ -160,6 +167,7 @@ struct NewObject {
   std::uint64_t page_bytes = 0;    // of GPU memory: the driver maps whole pages of it
   std::uint32_t engine = 0;  // of a channel group: the GPU engine of its channels, as the caller
                              // numbers them; a channel without a group has its own
+  bool doubtful = false;     // entered before the tenant executes the call
 };
 
 struct ObjectInfo {
@@ -171,6 +179,15 @@ struct ObjectInfo {
   std::uint64_t bytes = 0;    // of its block, whichever holder pays
   std::uint32_t holders = 0;  // of its block: objects and exports; 0 without a block
   std::uint64_t page_bytes = 0;
+  bool doubtful = false;
+};
+
+// A doubtful object. If the driver has it, it has it under this handle, below this parent.
+struct Doubt {
+  ClientRef client;
+  ObjectRef object;
+  Handle parent = 0;
+  std::uint32_t cls = 0;
 };
 
 // A channel and its group, by the names that the driver knows them by. The group of a lone channel
@@ -264,10 +281,14 @@ class Ledger {
                                             ProcessKey owner);
   // Adds the object. kNotFound: client or parent is gone, and with it the object in the driver.
   // kConflict: the handle is taken; as the driver has just accepted it, the ledger's object is
-  // stale: Free() it and repeat. kExhausted: the driver took more than was reserved, and that
-  // passes the limit. kInternal: bytes were reserved on a GPU that the object does not lie on.
+  // stale: Free() it and repeat. A doubtful object of this handle becomes a stray. kExhausted: the
+  // driver took more than was reserved, and that passes the limit. kInternal: bytes were reserved
+  // on a GPU that the object does not lie on.
   [[nodiscard]] Result<ObjectRef> AddObject(Reservation& reservation, ClientRef client,
                                             const NewObject& object);
+  // Adds a stray in place of the object that was reserved: where the call made it, if anywhere, is
+  // unknown.
+  void AddStray(Reservation& reservation);
   // Adds the duplicate or import that was reserved; errors as AddObject. Its GPU is its parent's if
   // that has one, else its source's; its bytes stay where they are.
   [[nodiscard]] Result<ObjectRef> AddCopy(Reservation& reservation, ClientRef client,
@@ -293,8 +314,23 @@ class Ledger {
   [[nodiscard]] Result<> AddKeeper(ClientRef client, Handle keeper, Handle kept);
 
   // Frees the object, everything below it and their dependants. The client's own handle frees the
-  // client. kNotFound: it is gone already, or the serial differs.
+  // client. kNotFound: it is gone already, or the serial differs. Doubtful objects that go with it
+  // become strays.
   [[nodiscard]] Result<> Free(ClientRef client, ObjectRef object);
+  // --- Doubts.
+  //
+  // Makes an object doubtful.
+  void MakeDoubtful(ClientRef client, ObjectRef object);
+  [[nodiscard]] bool HasDoubts() const { return doubts_ != 0; }
+  // Returns the doubtful objects that Find() and IsKept() have met since the last call, each once.
+  std::vector<Doubt> TakeDoubts();
+  // Returns true if there are any to take.
+  [[nodiscard]] bool Doubted() const { return HasDoubts() && !met_.empty(); }
+  // Ends a doubt, if it still exists. `there`: the driver has the object as it says.
+  void Settle(const Doubt& doubt, bool there);
+  // Returns true if the ledger was handed over by a version that knew no doubts.
+  [[nodiscard]] bool CameWithoutDoubts() const { return came_without_doubts_; }
+
   // Frees the client. False: it is gone already.
   bool RemoveClient(ClientRef client);
   // Ends the clients and exports of `file`, after its last close.
@@ -321,14 +357,20 @@ class Ledger {
   [[nodiscard]] std::optional<ClientInfo> FindClient(Handle handle) const;
   [[nodiscard]] bool Owns(Handle client) const { return clients_.contains(client); }
   [[nodiscard]] std::vector<ClientInfo> Clients() const;
+  // Finds an object in order to use it: a doubtful one is noted.
   [[nodiscard]] std::optional<ObjectInfo> Find(ClientRef client, Handle object) const;
+  // Finds an object without using it.
+  [[nodiscard]] std::optional<ObjectInfo> Look(ClientRef client, Handle object) const;
   [[nodiscard]] std::optional<Gpu> GpuOf(ClientRef client, Handle object) const;
   // Returns what ChannelInfo names the channel or channel group by.
   [[nodiscard]] std::optional<std::uint64_t> ChannelOrGroup(ClientRef client, Handle object) const;
   // Returns true if other objects would be freed with it.
   [[nodiscard]] bool FreesOthers(ClientRef client, Handle object) const;
-  // Returns true if an object that stays uses something that would be freed with it.
+  // Returns true if an object that stays uses something that would be freed with it, or that had
+  // this handle. A doubtful object that is used is noted.
   [[nodiscard]] bool IsKept(ClientRef client, Handle object) const;
+  // Returns the handles of what `keeper` keeps.
+  [[nodiscard]] std::vector<Handle> KeptBy(ClientRef client, Handle keeper) const;
   // Returns all objects of a client and the client itself, by handle.
   [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
 
@@ -346,7 +388,7 @@ class Ledger {
   [[nodiscard]] std::uint64_t Bar1Used(Gpu gpu) const { return At(gpu).bar1; }
   [[nodiscard]] std::uint64_t Bar1Quota(Gpu gpu) const { return At(gpu).quotas.bar1_bytes; }
   [[nodiscard]] Gpu Gpus() const { return static_cast<Gpu>(gpus_.size()); }
-  // Returns the counts of what exists, without reservations.
+  // Returns the counts of what exists, without reservations. Strays are among the handles.
   [[nodiscard]] Counts Count() const { return counts_; }
   // Returns usage by process. Used(gpu) is the sum of Paid() over all processes, plus the bytes
   // that only exports hold or calls pin.
@@ -389,6 +431,10 @@ class Ledger {
   static const Object* Get(const Client& client, ObjectRef ref);
   static Object* Get(Client& client, ObjectRef ref);
   static ObjectInfo Describe(const Object& object);
+  static Object& RootOf(Object& object);
+  static void Detach(Client& client, Object& root, Object& object);
+  void Forget(Client& client, Object& object);
+  void CountStrays(std::uint32_t strays);
   static bool GoesWith(const Client& client, const Object& object, const Object& root);
   static bool Uses(const Object& keeper);
   static void AddUsage(const Object& object, Gpu gpu, Usage& usage);
@@ -432,6 +478,11 @@ class Ledger {
   Quotas quotas_;
   Counts counts_;
   Counts pending_counts_;
+  std::uint32_t doubts_ = 0;  // doubtful objects
+  std::uint32_t strays_ = 0;  // counted as handles
+  // Doubtful objects that questions have met, by client and handle.
+  mutable std::set<std::pair<Handle, Handle>> met_;
+  bool came_without_doubts_ = false;
   std::uint64_t next_serial_ = 1;
   std::uint64_t channel_changes_ = 0;
   std::map<Handle, Client> clients_;

@@ -63,6 +63,7 @@ ObjectInfo Ledger::Describe(const Object& object) {
   ObjectInfo info;
   info.ref = {object.handle, object.serial};
   info.parent = object.parent != nullptr ? object.parent->handle : object.handle;
+  info.doubtful = object.doubtful;
   info.cls = object.cls;
   info.kind = KindOf(object.kind);
   if (object.gpu >= 0) {
@@ -76,14 +77,22 @@ ObjectInfo Ledger::Describe(const Object& object) {
   return info;
 }
 
-std::optional<ObjectInfo> Ledger::Find(ClientRef client, Handle object) const {
+std::optional<ObjectInfo> Ledger::Look(ClientRef client, Handle object) const {
   const Client* owner = Get(client);
   const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
   return found != nullptr ? std::optional(Describe(*found)) : std::nullopt;
 }
 
+std::optional<ObjectInfo> Ledger::Find(ClientRef client, Handle object) const {
+  std::optional<ObjectInfo> info = Look(client, object);
+  if (info && info->doubtful) {
+    met_.emplace(client.handle, object);
+  }
+  return info;
+}
+
 std::optional<Gpu> Ledger::GpuOf(ClientRef client, Handle object) const {
-  const std::optional<ObjectInfo> info = Find(client, object);
+  const std::optional<ObjectInfo> info = Look(client, object);
   return info ? info->gpu : std::nullopt;
 }
 
@@ -112,20 +121,41 @@ bool Ledger::FreesOthers(ClientRef client, Handle object) const {
 bool Ledger::IsKept(ClientRef client, Handle object) const {
   const Client* owner = Get(client);
   const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
-  if (found == nullptr || found->parent == nullptr) {
+  if (owner == nullptr || (found != nullptr && found->parent == nullptr)) {
     return false;
   }
+  const auto goes = [&](const Object* other) {
+    return found != nullptr && other != nullptr && GoesWith(*owner, *other, *found);
+  };
   const bool alone = !FreesOthers(client, object);
   auto edge = alone ? owner->keepers.lower_bound({object, 0}) : owner->keepers.begin();
   for (; edge != owner->keepers.end() && (!alone || edge->first == object); ++edge) {
     const Object* kept = Get(*owner, {edge->first, 0});
     const Object& keeper = owner->objects.at(edge->second);
-    if (kept != nullptr && GoesWith(*owner, *kept, *found) && !GoesWith(*owner, keeper, *found) &&
-        Uses(keeper)) {
+    if (goes(&keeper) || !Uses(keeper)) {
+      continue;
+    }
+    if (kept != nullptr && kept->doubtful) {
+      met_.emplace(client.handle, edge->first);
+    }
+    if (edge->first == object || goes(kept)) {
       return true;
     }
   }
   return false;
+}
+
+std::vector<Handle> Ledger::KeptBy(ClientRef client, Handle keeper) const {
+  std::vector<Handle> all;
+  const Client* owner = Get(client);
+  if (owner == nullptr) {
+    return all;
+  }
+  auto edge = owner->kept.lower_bound({keeper, 0});
+  for (; edge != owner->kept.end() && edge->first == keeper; ++edge) {
+    all.push_back(edge->second);
+  }
+  return all;
 }
 
 // Returns true if freeing `root` frees `object` too. Dependencies may form circles.

@@ -44,6 +44,7 @@ struct Object {
   std::uint32_t cls = 0;
   std::int16_t gpu = -1;  // own or inherited; -1: on no GPU
   std::uint8_t kind = 0;
+  bool doubtful = false;  // perhaps not there
   bool dying = false;
 };
 

@@ -31,10 +31,13 @@ enum Tag : StateTag {
   kExport = 8,      // file, index, class, GPU, block
   kExtra = 9,       // GPU, owner, what, bytes
   kKeeper = 10,     // client, the object that uses, what it uses
+  kStrays = 11,     // their number; each version that knows doubts writes it
+  kDoubt = 12,      // client, the object that is doubtful; earlier versions take it as certain
 };
 
 // More serial numbers than can ever be given.
 constexpr std::uint64_t kMostSerials = std::uint64_t{1} << 62;
+constexpr std::uint32_t kMostStrays = 1U << 30U;
 
 std::uint64_t IdOf(const internal::Block* block) {
   return block != nullptr ? block->id : 0;
@@ -59,12 +62,18 @@ void Ledger::Save(StateWriter& writer) const {
     }
   }
   SaveObjects(writer);
+  writer.Row(kStrays, strays_);
   for (const auto& [handle, client] : clients_) {
     for (const auto& [on, dependant] : client.dependants) {
       writer.Row(kDependency, handle, dependant, on);
     }
     for (const auto& [keeper, kept] : client.kept) {
       writer.Row(kKeeper, handle, keeper, kept);
+    }
+    for (const auto& [name, object] : client.objects) {
+      if (object.doubtful) {
+        writer.Row(kDoubt, handle, name);
+      }
     }
     for (const auto& [object, view] : client.mappings) {
       writer.Row(kMapping, handle, object, view.address, view.bytes, view.gpu);
@@ -108,6 +117,7 @@ class Ledger::Loader {
   Loader(Ledger& ledger, StateReader& reader) : ledger_(ledger), reader_(reader) {}
 
   void Load() {
+    ledger_.came_without_doubts_ = true;
     while (const auto tag = reader_.Enter()) {
       Record(*tag);
       reader_.Leave();
@@ -149,6 +159,10 @@ class Ledger::Loader {
         return OneEdge(&Ledger::AddDependency, "a dependency");
       case kKeeper:
         return OneEdge(&Ledger::AddKeeper, "a keeper");
+      case kStrays:
+        return Strays();
+      case kDoubt:
+        return OneDoubt();
       case kMapping:
         return OneMapping();
       case kExport:
@@ -256,6 +270,26 @@ class Ledger::Loader {
     const auto to = reader_.As<Handle>();
     if (!reader_.failed()) {
       Check((ledger_.*add)({client, 0}, from, to).ok(), what);
+    }
+  }
+
+  void Strays() {
+    const auto strays = reader_.As<std::uint32_t>();
+    if (Check(strays == 0 || !ledger_.clients_.empty(), "strays of no client") &&
+        Check(strays <= kMostStrays && ledger_.strays_ == 0, "the number of strays")) {
+      ledger_.came_without_doubts_ = false;
+      ledger_.CountStrays(strays);
+    }
+  }
+
+  void OneDoubt() {
+    Client* const client = TheClient();
+    const auto handle = reader_.As<Handle>();
+    Object* const object = client != nullptr ? Get(*client, {handle, 0}) : nullptr;
+    if (Check(object != nullptr && object->parent != nullptr && !object->doubtful,
+              "a doubt of nothing")) {
+      object->doubtful = true;
+      ++ledger_.doubts_;
     }
   }
 

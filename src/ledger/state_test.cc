@@ -328,6 +328,12 @@ TEST(LedgerStateRows, WhatCannotBeIsRefused) {
       {"a sum that is there",
        (Row(9) << 0 << 1 << 1 << 5).Take() + (Row(9) << 0 << 1 << 1 << 6).Take()},
       {"a GPU that is not granted", (Row(9) << 2 << 1 << 1 << 5).Take()},
+      {"the number of strays", (Row(11) << (1U << 31U)).Take()},
+      {"the number of strays", (Row(11) << 1).Take() + (Row(11) << 1).Take()},
+      {"a doubt of nothing", (Row(12) << 50 << 9).Take()},
+      {"a doubt of nothing", (Row(12) << 50 << 50).Take()},
+      {"a doubt of nothing", (Row(12) << 50 << 7).Take() + (Row(12) << 50 << 7).Take()},
+      {"a client that is not there", (Row(12) << 51 << 7).Take()},
   };
   for (const auto& [why, rows] : wrong) {
     const Result<> loaded = Load(Around(base + rows), *NewLedger());

@@ -41,18 +41,44 @@ CallSteps::Outcome CallSteps::Take(Pending& pending) {
           true};
 }
 
+// Decides; where the call uses what is doubtful, after asking the driver. Each question ends a
+// doubt, but a tenant can bring up another one under the same handle meanwhile.
+Decision CallSteps::DecideCertain(Pending& pending) {
+  constexpr int kMostRounds = 8;
+  for (int round = 0; round < kMostRounds; ++round) {
+    Decision decision;
+    {
+      const MutexLock lock(accounting_.mutex);
+      decision = accounting_.boundary.Decide(pending.call);
+      accounting_.NoteRefusals();
+    }
+    if (decision.action != Decision::Action::kAsk) {
+      return decision;
+    }
+    for (const ledger::Doubt& doubt : decision.doubts) {
+      const auto file = client_files_.KeptFileOf(doubt.client.handle);
+      const bool there =
+          file != nullptr && driver_->HasObject(file->file.get(), doubt.client.handle,
+                                                doubt.object.handle, doubt.parent, doubt.cls);
+      const MutexLock lock(accounting_.mutex);
+      accounting_.boundary.Settle(doubt, there);
+    }
+  }
+  Decision refusal;
+  refusal.error = EAGAIN;
+  refusal.refused = boundary::Reason::kInvalid;
+  const MutexLock lock(accounting_.mutex);
+  accounting_.boundary.CountRefused("a call on what another thread makes again and again");
+  accounting_.NoteRefusals();
+  return refusal;
+}
+
 // Decides; where there is no room, after a look at what has been closed meanwhile.
 Decision CallSteps::Decide(Pending& pending) {
-  const auto decide = [&] {
-    const MutexLock lock(accounting_.mutex);
-    Decision decision = accounting_.boundary.Decide(pending.call);
-    accounting_.NoteRefusals();
-    return decision;
-  };
-  Decision decision = decide();
+  Decision decision = DecideCertain(pending);
   if (decision.over_limit) {
     reconciler_.ReconcileForCall();
-    decision = decide();
+    decision = DecideCertain(pending);
   }
   if (decision.over_limit) {
     const MutexLock lock(accounting_.mutex);

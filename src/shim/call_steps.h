@@ -57,6 +57,7 @@ class CallSteps {
   [[nodiscard]] Outcome Take(Pending& pending);
 
  private:
+  [[nodiscard]] boundary::Decision DecideCertain(Pending& pending);
   [[nodiscard]] boundary::Decision Decide(Pending& pending);
   int ExecuteDecided(Pending& pending, boundary::Decision& decision);
   void Account(Pending& pending, boundary::Decision& decision, int error);

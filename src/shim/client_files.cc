@@ -32,10 +32,14 @@ void ClientFiles::Find(Pending& pending) {
   }
 }
 
-UniqueFd ClientFiles::FileOf(ledger::Handle client) const {
+KeptFiles::Pointer ClientFiles::KeptFileOf(ledger::Handle client) const {
   const MutexLock lock(mutex_);
   const auto found = clients_.find(client);
-  const auto file = found == clients_.end() ? nullptr : files_.Get(found->second.key);
+  return found == clients_.end() ? nullptr : files_.Get(found->second.key);
+}
+
+UniqueFd ClientFiles::FileOf(ledger::Handle client) const {
+  const auto file = KeptFileOf(client);
   return file == nullptr ? UniqueFd() : os::Duplicate(file->file.get());
 }
 

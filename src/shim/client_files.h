@@ -56,6 +56,9 @@ class ClientFiles {
   void Find(Pending& pending);
   // Returns a duplicate of the file that the client lies on; not valid: it is not known.
   [[nodiscard]] UniqueFd FileOf(ledger::Handle client) const;
+  // Returns the file itself, likewise; null: it is not known. While the caller has it, the shim
+  // does not end the client.
+  [[nodiscard]] KeptFiles::Pointer KeptFileOf(ledger::Handle client) const;
   // Keeps the file of the call, which has made `client` on it. Returns false if there is no room.
   [[nodiscard]] bool Keep(Pending& pending, ledger::ClientRef client);
   // Forgets a client that exists no more, and its file if there are no others on it.

@@ -147,6 +147,22 @@ bool Driver::SetUpTable(int file, std::uint32_t client,
       .ok();
 }
 
+bool Driver::HasObject(int file, std::uint32_t client, std::uint32_t object, std::uint32_t parent,
+                       std::uint32_t cls) const {
+  const auto is = [&](std::uint32_t index, std::uint32_t expected) {
+    rm::NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS info{};
+    info.hObject = object;
+    info.index = index;
+    info.data.iResult = 0;
+    const auto asked =
+        rmclient::Control(file, client, client, rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO, &info,
+                          sizeof(info), calls_);
+    return asked.ok() && info.data.iResult == expected;
+  };
+  return is(rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_PARENT, parent) &&
+         is(rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_CLASSID, cls);
+}
+
 void Driver::Free(int file, std::uint32_t client, std::uint32_t object) const {
   (void)rmclient::Free(file, client, client, object, calls_);
 }

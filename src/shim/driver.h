@@ -61,6 +61,11 @@ class Driver : public GpuControls {
       int file, std::uint32_t client,
       rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table) const;
 
+  // Returns whether the driver has a client's object, below this parent and of this class, by calls
+  // on the client's file.
+  [[nodiscard]] bool HasObject(int file, std::uint32_t client, std::uint32_t object,
+                               std::uint32_t parent, std::uint32_t cls) const;
+
   // Frees a client's object, or a client (its own object), by a call on its file. Failure means
   // that it is gone.
   void Free(int file, std::uint32_t client, std::uint32_t object) const;

@@ -167,6 +167,7 @@ std::vector<Entry> SpaceAttacks();
 std::vector<Entry> EvasionAttacks();
 std::vector<Entry> TrickAttacks();
 std::vector<Entry> FaultAttacks();
+std::vector<Entry> SwapAttacks();
 
 }  // namespace cgpu::adversary
 

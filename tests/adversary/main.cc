@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
         OutsideAttacks,  FuseAttacks,     ReachAttacks,    ManagedAttacks,   MappingAttacks,
         ExportAttacks,   QueryAttacks,    TransferAttacks, SearchAttacks,    SidecarAttacks,
         NumberAttacks,   SpaceAttacks,    EvasionAttacks,  BombAttacks,      PointerAttacks,
-        PhysicalAttacks, FirmwareAttacks, TrickAttacks,    FaultAttacks,     HeavyAttacks}) {
+        PhysicalAttacks, FirmwareAttacks, TrickAttacks,    FaultAttacks,     HeavyAttacks,
+        SwapAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

@@ -132,6 +132,8 @@ class Asker:
             struct.pack_into("<II", params, 0, self.id, 0xFFFFFFFF)
         elif short in ("CLIENT_GET_ACCESS_RIGHTS", "GR_CTXSW_ZCULL_BIND"):
             struct.pack_into("<II", params, 0, self.root, self.root)
+        elif short == "REGISTER_VIDMEM":
+            struct.pack_into("<I", params, 0, MEMORY)
         elif short == "OS_UNIX_EXPORT_OBJECT_TO_FD":
             struct.pack_into("<IIII", params, 0, 1, 0x10, 0x10, MEMORY)
             call.fds.append((0, 16, EXPORTED))
@@ -202,6 +204,8 @@ class Asker:
         elif short == "ALLOC_CONTEXT_DMA2":
             # NVOS39: client, subdevice, handle, class, flags, selector, memory.
             struct.pack_into("<IIIIII", call.image, 4, 0, 0, CONTEXT_DMA, 0, 0, MEMORY)
+        elif short == "SHARE":
+            struct.pack_into("<I", call.image, 4, MEMORY)
         elif short == "DUP_OBJECT":
             struct.pack_into("<II", call.image, 4, 0x10, 0)
             call.by(0, 12)

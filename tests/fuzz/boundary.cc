@@ -117,6 +117,12 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   }
   (void)boundary.NeedsOf(call);
   Decision decision = boundary.Decide(call);
+  while (decision.action == Decision::Action::kAsk) {
+    for (const auto& doubt : decision.doubts) {
+      boundary.Settle(doubt, input.Take<std::uint8_t>() % 2 == 0);
+    }
+    decision = boundary.Decide(call);
+  }
   if (decision.effects.lists_processes) {
     boundary.AnswerOfProcesses(call, decision, {{1, 17}, {2, 18}});
   }

@@ -103,7 +103,14 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
       ++i;
     }
   }
-  Start(call, boundary_.Decide(call));
+  decision = boundary_.Decide(call);
+  while (decision.action == Decision::Action::kAsk) {
+    for (const ledger::Doubt& doubt : decision.doubts) {
+      boundary_.Settle(doubt, U8() % 2 == 0);
+    }
+    decision = boundary_.Decide(call);
+  }
+  Start(call, std::move(decision));
 }
 
 void Tenant::Start(const Call& call, Decision decision) {

@@ -230,13 +230,71 @@ std::vector<std::uint32_t> WrittenBy(const Call& call, rm::Branch branch, const 
   return {};
 }
 
-// Returns true if the driver or the GPU would write to memory that all tenants share.
-bool WritesToShared(const Container& container, const Call& call, ledger::ClientRef client,
-                    const Bytes* params) {
-  return params != nullptr &&
-         std::ranges::any_of(
-             WrittenBy(call, container.abi.branch, *params),
-             [&](std::uint32_t handle) { return NamesSharedMemory(container, client, handle); });
+// Returns the objects whose end is also that of an object of this class (refAddDependant() in
+// kernel_channel.c, kernel_ctxshare.c and kernel_channel_group_api.c). 0: none.
+std::vector<std::uint32_t> DependenciesOf(const Call& call, rm::Branch branch,
+                                          const Bytes& params) {
+  if (call.command == rm::FERMI_CONTEXT_SHARE_A) {
+    return {Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(params).hVASpace};
+  }
+  if (call.command == rm::NV01_CONTEXT_DMA) {
+    return {Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(params).hMemory};
+  }
+  const ClassEffect effect = FindClassRule(call.command)->effect;
+  if (effect == ClassEffect::kChannelGroup) {
+    return {Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(params).hVASpace};
+  }
+  if (effect == ClassEffect::kChannel) {
+    const rm::ChannelParams channel = rm::ReadChannelParams(branch, params);
+    return {channel.hVASpace, channel.hContextShare};
+  }
+  return {};
+}
+
+std::uint32_t SpaceOfRange(const Call& call) {
+  const Bytes* params = AllocParameters(call);
+  if (params == nullptr) {
+    return 0;
+  }
+  return call.command == rm::NV01_MEMORY_VIRTUAL
+             ? Load<rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS>(*params).hVASpace
+             : Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace;
+}
+
+// Refuses an object if the driver or the GPU would write to memory that all tenants share, or that
+// the ledger does not know: that could be freed under the writer. Refuses it, too, if it depends on
+// what the ledger does not know.
+std::optional<Decision> RefuseNamed(Container& container, Call& call, const Decision& decision,
+                                    const Bytes* params) {
+  if (params == nullptr) {
+    return std::nullopt;
+  }
+  std::vector<std::uint32_t> written = WrittenBy(call, container.abi.branch, *params);
+  if (FindClassRule(call.command)->effect == ClassEffect::kChannel) {
+    // The driver looks for a group's memory when a channel of it is made (kernel_channel.c).
+    const auto of_group = container.ledger.KeptBy(decision.client, call.object);
+    written.insert(written.end(), of_group.begin(), of_group.end());
+  }
+  for (const std::uint32_t handle : written) {
+    if (handle != 0 && !container.ledger.Find(decision.client, handle)) {
+      return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kInvalid,
+                              ClassName(call.command) + " that writes to unknown memory");
+    }
+    if (NamesSharedMemory(container, decision.client, handle)) {
+      return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kNotAllowed,
+                              ClassName(call.command) + " that writes to the driver's page");
+    }
+  }
+  for (const std::uint32_t handle : DependenciesOf(call, container.abi.branch, *params)) {
+    if (handle != 0 && !container.ledger.Find(decision.client, handle)) {
+      return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                              ClassName(call.command) + " on an unknown object");
+    }
+  }
+  if (IsRangeClass(call.command)) {
+    (void)container.ledger.Find(decision.client, SpaceOfRange(call));  // doubtful: settled first
+  }
+  return std::nullopt;
 }
 
 // Makes the driver's page without the figures that the driver would poll for it
@@ -271,36 +329,20 @@ std::uint32_t EngineOf(const Call& call, rm::Branch branch) {
   return engine == rm::NV2080_ENGINE_TYPE_NULL ? rm::NV2080_ENGINE_TYPE_GRAPHICS : engine;
 }
 
-std::uint32_t SpaceOfRange(const Call& call) {
-  const Bytes* params = AllocParameters(call);
-  if (params == nullptr) {
-    return 0;
-  }
-  return call.command == rm::NV01_MEMORY_VIRTUAL
-             ? Load<rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS>(*params).hVASpace
-             : Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace;
-}
-
-// Adds the dependencies of an object: the driver frees it with an object that its parameters name
-// (refAddDependant() in kernel_channel.c, kernel_ctxshare.c and kernel_channel_group_api.c).
+// Adds what an object depends on and what it keeps.
 void AddDependencies(Container& container, const Call& call, ledger::ClientRef client,
                      std::uint32_t handle) {
   const Bytes* params = AllocParameters(call);
   if (params == nullptr) {
     return;
   }
-  const auto depends_on = [&](std::uint32_t on) {
+  for (const std::uint32_t on : DependenciesOf(call, container.abi.branch, *params)) {
     if (on != 0) {
       (void)container.ledger.AddDependency(client, handle, on).ok();  // it is gone by now: then so
                                                                       // is this one
     }
-  };
-  if (call.command == rm::FERMI_CONTEXT_SHARE_A) {
-    depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(*params).hVASpace);
-    return;
   }
   if (call.command == rm::NV01_CONTEXT_DMA) {
-    depends_on(Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(*params).hMemory);
     return;
   }
   // The driver keeps a pointer to the object without keeping the object: once that is freed, it
@@ -314,15 +356,6 @@ void AddDependencies(Container& container, const Call& call, ledger::ClientRef c
   if (call.command == rm::NVENC_SW_SESSION) {  // nvencsession.c nvencsessionConstruct_IMPL()
     keeps(MemoryOf(call.command, *params)[0]);
     return;
-  }
-  const ClassEffect effect = FindClassRule(call.command)->effect;
-  if (effect == ClassEffect::kChannelGroup) {
-    const auto group = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params);
-    depends_on(group.hVASpace);
-  } else if (effect == ClassEffect::kChannel) {
-    const rm::ChannelParams channel = rm::ReadChannelParams(container.abi.branch, *params);
-    depends_on(channel.hVASpace);
-    depends_on(channel.hContextShare);
   }
   for (const std::uint32_t kept : WrittenBy(call, container.abi.branch, *params)) {
     keeps(kept);
@@ -402,9 +435,8 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
     return container.Answer(call, NoSuchClient(call), Reason::kInvalid,
                             ClassName(call.command) + " with a foreign client");
   }
-  if (WritesToShared(container, call, decision.client, params)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kNotAllowed,
-                            ClassName(call.command) + " that writes to the driver's page");
+  if (auto refused = RefuseNamed(container, call, decision, params)) {
+    return *std::move(refused);
   }
   switch (rule->effect) {
     case ClassEffect::kSharedPage:

@@ -38,7 +38,7 @@ Decision DecideFreeing(Container& container, Call& call, Decision decision, std:
         call, rm::NV_ERR_STATE_IN_USE, Reason::kNotAllowed,
         "RM_FREE of memory that a channel or an encoder session uses: free that first");
   }
-  const auto object = container.ledger.Find(decision.client, handle);
+  const auto object = container.ledger.Look(decision.client, handle);
   decision.object = object ? object->ref : ledger::ObjectRef();  // not the parent of a heap's call
   return decision;
 }

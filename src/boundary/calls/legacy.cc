@@ -18,20 +18,32 @@ namespace cgpu::boundary {
 namespace {
 
 // Lets the caller pin memory of its own for the GPU. The driver pins pages of the process that
-// executes the call (kernel-open/nvidia/os-mlock.c), so the caller must execute it. That is sound
-// although another thread may change the parameters after they were checked, because it depends on
-// the registers alone. With this number, no ioctl on any of our files makes GPU memory for a caller
+// executes the call (kernel-open/nvidia/os-mlock.c), so the caller must execute it. Another thread
+// may change every word of the parameters, and the file, after they were checked: the registers
+// alone are sure. With this number, no ioctl on any of our files makes GPU memory for a caller
 // without CAP_SYS_ADMIN (NV01_MEMORY_LOCAL_USER becomes host memory, the classes of GPU memory are
 // for administrators), and each acts only for clients on the very file. An XFER's number says
 // nothing, so an XFER is refused. No container has CAP_SYS_ADMIN (run/init.cc).
 //
-// The object is entered here as one without GPU memory, before it exists. If it never comes to
-// exist, the driver accepts another object under the handle, and that one then takes its place
-// (AddMade()). An object that the ledger already has under the handle stays.
+// But the object may come to lie in another client, under another handle, below another parent, and
+// be of another class: memory of the host, or a window onto registers. So it is entered as
+// doubtful (ledger.h), without GPU memory, before it exists. No call uses it until the driver has
+// it as it was entered. No call uses what came to be elsewhere either: the ledger does not know
+// its handle.
+//
+// Once the driver has it as it was entered, that stays so: the driver accepts no second object
+// under a handle (rs_client.c clientAssignResourceHandle()), and everything else goes through the
+// shim. Whatever comes of the call, it counts as an object.
 Decision DecidePinnedMemory(Container& container, Call& call, Decision decision) {
   if (call.wrapped) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             "RM_ALLOC_MEMORY in an XFER");
+  }
+  const auto handle = Load<rm::NVOS02_PARAMETERS>(call.image).hObjectNew;
+  (void)container.ledger.Find(decision.client, handle);  // one that is doubtful is settled first
+  if (container.ledger.Doubted()) {
+    decision.action = Decision::Action::kAsk;
+    return decision;
   }
   auto reservation = container.ledger.Reserve(ledger::Kind::kOther);
   if (!reservation.ok()) {
@@ -40,10 +52,12 @@ Decision DecidePinnedMemory(Container& container, Call& call, Decision decision)
   }
   ledger::NewObject object;
   object.parent = decision.object;
-  object.handle = Load<rm::NVOS02_PARAMETERS>(call.image).hObjectNew;
+  object.handle = handle;
   object.cls = call.command;
-  if (!container.ledger.AddObject(*reservation, decision.client, object).ok()) {
-    container.ledger.Cancel(*reservation);
+  object.doubtful = true;
+  // For the handle 0 the driver chooses one, and reports it to nobody.
+  if (handle == 0 || !container.ledger.AddObject(*reservation, decision.client, object).ok()) {
+    container.ledger.AddStray(*reservation);
   }
   decision.action = Decision::Action::kContinue;
   return decision;

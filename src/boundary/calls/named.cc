@@ -94,6 +94,10 @@ Decision DecideNamedClient(Container& container, Call& call, Decision decision,
 
 Decision DecideMemory(Container& container, Call& call, Decision decision,
                       const ControlRule& rule) {
+  if (!container.ledger.Find(decision.client, ArgumentOf(call, rule))) {
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                            ControlName(call.command) + " of unknown memory");
+  }
   if (NamesSharedMemory(container, decision.client, ArgumentOf(call, rule))) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             ControlName(call.command) + " of memory that all tenants share");

@@ -46,8 +46,14 @@ std::optional<Decision> DecideShareEarly(Container& container, Call& call) {
 
 // Decides NV_ESC_RM_SHARE. The driver reports whether the client that is shared with exists.
 Decision DecideShare(Container& container, Call& call, Decision decision) {
-  return CheckSharePolicy(container, call, std::move(decision),
-                          Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy);
+  const auto params = Load<rm::NVOS57_PARAMETERS>(call.image);
+  const bool foreign = params.sharePolicy.type == rm::RS_SHARE_TYPE_CLIENT &&
+                       !container.ledger.Owns(params.sharePolicy.target);
+  if (!foreign && !container.ledger.Find(decision.client, params.hObject)) {
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                            "RM_SHARE of an unknown object");
+  }
+  return CheckSharePolicy(container, call, std::move(decision), params.sharePolicy);
 }
 
 Decision DecideSharePolicy(Container& container, Call& call, Decision decision,
