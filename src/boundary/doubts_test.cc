@@ -18,10 +18,10 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint32_t kPinned = 0x71;
-constexpr std::uint32_t kGroup = 0x60;
-constexpr std::uint32_t kPeers = 0x61;
-constexpr std::uint32_t kRange = 0x62;
+constexpr std::uint32_t kDoubtPinned = 0x71;
+constexpr std::uint32_t kDoubtGroup = 0x60;
+constexpr std::uint32_t kDoubtPeers = 0x61;
+constexpr std::uint32_t kDoubtRange = 0x62;
 
 class DoubtfulTest : public BoundaryTest {
  protected:
@@ -34,9 +34,12 @@ class DoubtfulTest : public BoundaryTest {
 
   void SetUp() override {
     MakeSubdevice();
-    ASSERT_EQ(Alloc(kDevice, kGroup, rm::KEPLER_CHANNEL_GROUP_A, memory_.Lend(group_)), rm::NV_OK);
-    ASSERT_EQ(Alloc(kSubdevice, kPeers, rm::NV50_THIRD_PARTY_P2P, memory_.Lend(flags_)), rm::NV_OK);
-    ASSERT_EQ(Alloc(kDevice, kRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(range_)), rm::NV_OK);
+    ASSERT_EQ(Alloc(kDevice, kDoubtGroup, rm::KEPLER_CHANNEL_GROUP_A, memory_.Lend(group_)),
+              rm::NV_OK);
+    ASSERT_EQ(Alloc(kSubdevice, kDoubtPeers, rm::NV50_THIRD_PARTY_P2P, memory_.Lend(flags_)),
+              rm::NV_OK);
+    ASSERT_EQ(Alloc(kDevice, kDoubtRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(range_)),
+              rm::NV_OK);
   }
 
   template <class T>
@@ -51,7 +54,7 @@ class DoubtfulTest : public BoundaryTest {
     made.decision = boundary_->Decide(made.call);
     return made;
   }
-  Decided Pin(std::uint32_t handle = kPinned) {
+  Decided Pin(std::uint32_t handle = kDoubtPinned) {
     rm::nv_ioctl_nvos02_parameters_with_fd pin{};
     pin.params.hRoot = kClient;
     pin.params.hObjectParent = kDevice;
@@ -91,38 +94,38 @@ DoubtfulTest::Named DoubtfulTest::ChannelUses() {
       {"error notifiers",
        [this] {
          rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
-         params.hObjectError = kPinned;
+         params.hObjectError = kDoubtPinned;
          return MakeObject(rm::VOLTA_CHANNEL_GPFIFO_A, params);
        }},
       {"USERD",
        [this] {
          rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
-         params.hUserdMemory[7] = kPinned;
+         params.hUserdMemory[7] = kDoubtPinned;
          return MakeObject(rm::VOLTA_CHANNEL_GPFIFO_A, params);
        }},
       {"a channel's address space",
        [this] {
          rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
-         params.hVASpace = kPinned;
+         params.hVASpace = kDoubtPinned;
          return MakeObject(rm::VOLTA_CHANNEL_GPFIFO_A, params);
        }},
       {"a group's error notifiers",
        [this] {
          rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
-         params.hObjectEccError = kPinned;
+         params.hObjectEccError = kDoubtPinned;
          return MakeObject(rm::KEPLER_CHANNEL_GROUP_A, params);
        }},
       {"a group's address space",
        [this] {
          rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
-         params.hVASpace = kPinned;
+         params.hVASpace = kDoubtPinned;
          return MakeObject(rm::KEPLER_CHANNEL_GROUP_A, params);
        }},
       {"a context share's address space",
        [this] {
          rm::NV_CTXSHARE_ALLOCATION_PARAMETERS params{};
-         params.hVASpace = kPinned;
-         return MakeObject(rm::FERMI_CONTEXT_SHARE_A, params, kGroup);
+         params.hVASpace = kDoubtPinned;
+         return MakeObject(rm::FERMI_CONTEXT_SHARE_A, params, kDoubtGroup);
        }},
   };
 }
@@ -131,17 +134,17 @@ DoubtfulTest::Named DoubtfulTest::OtherAllocs() {
   return {
       {"parent",
        [this] {
-         return MakeObject(rm::NV01_MEMORY_SYSTEM, rm::NV_MEMORY_ALLOCATION_PARAMS{}, kPinned);
+         return MakeObject(rm::NV01_MEMORY_SYSTEM, rm::NV_MEMORY_ALLOCATION_PARAMS{}, kDoubtPinned);
        }},
       {"context DMA",
        [this] {
          rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS params{};
-         params.hMemory = kPinned;
+         params.hMemory = kDoubtPinned;
          return MakeObject(rm::NV01_CONTEXT_DMA, params);
        }},
       {"semaphores",
        [this] {
-         const std::array<std::uint32_t, 4> params{kPinned};
+         const std::array<std::uint32_t, 4> params{kDoubtPinned};
          return MakeObject(rm::NV_SEMAPHORE_SURFACE, params);
        }},
       {"older context DMA",
@@ -150,7 +153,7 @@ DoubtfulTest::Named DoubtfulTest::OtherAllocs() {
          params.hObjectParent = kClient;
          params.hObjectNew = 0x90;
          params.hClass = rm::NV01_CONTEXT_DMA;
-         params.hMemory = kPinned;
+         params.hMemory = kDoubtPinned;
          return Make(rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2, params);
        }},
   };
@@ -164,14 +167,14 @@ DoubtfulTest::Named DoubtfulTest::OtherUses() {
          params.hClient = params.hClientSrc = kClient;
          params.hParent = kDevice;
          params.hObject = 0x90;
-         params.hObjectSrc = kPinned;
+         params.hObjectSrc = kDoubtPinned;
          return Make(rm::NV_ESC_RM_DUP_OBJECT, params);
        }},
       {"share",
        [this] {
          rm::NVOS57_PARAMETERS params{};
          params.hClient = kClient;
-         params.hObject = kPinned;
+         params.hObject = kDoubtPinned;
          return Make(rm::NV_ESC_RM_SHARE, params);
        }},
       {"view",
@@ -179,7 +182,7 @@ DoubtfulTest::Named DoubtfulTest::OtherUses() {
          rm::nv_ioctl_nvos33_parameters_with_fd params{};
          params.params.hClient = kClient;
          params.params.hDevice = kDevice;
-         params.params.hMemory = kPinned;
+         params.params.hMemory = kDoubtPinned;
          params.params.length = 4096;
          return Make(rm::NV_ESC_RM_MAP_MEMORY, params);
        }},
@@ -188,26 +191,26 @@ DoubtfulTest::Named DoubtfulTest::OtherUses() {
          rm::NVOS46_PARAMETERS_V535 params{};
          params.hClient = kClient;
          params.hDevice = kDevice;
-         params.hDma = kRange;
-         params.hMemory = kPinned;
+         params.hDma = kDoubtRange;
+         params.hMemory = kDoubtPinned;
          params.length = 4096;
          return Make(rm::NV_ESC_RM_MAP_MEMORY_DMA, params);
        }},
       {"control",
        [this] {
-         return MakeControl(kPinned, rm::NV0041_CTRL_CMD_GET_SURFACE_INFO,
+         return MakeControl(kDoubtPinned, rm::NV0041_CTRL_CMD_GET_SURFACE_INFO,
                             std::array<std::uint64_t, 2>{});
        }},
       {"third parties' memory",
        [this] {
-         const std::array<std::uint64_t, 4> params{kPinned};
-         return MakeControl(kPeers, rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, params);
+         const std::array<std::uint64_t, 4> params{kDoubtPinned};
+         return MakeControl(kDoubtPeers, rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, params);
        }},
       {"export",
        [this] {
          rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS params{};
          params.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
-         params.object.data.rmObject.hObject = kPinned;
+         params.object.data.rmObject.hObject = kDoubtPinned;
          return MakeControl(kClient, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, params, 7);
        }},
       {"pinned again", [this] { return Pin(); }},
@@ -232,7 +235,7 @@ TEST_F(DoubtfulTest, EveryUseAsksFirst) {
     ASSERT_EQ(made.decision.doubts.size(), 1U);
     const ledger::Doubt doubt = made.decision.doubts[0];
     EXPECT_EQ(doubt.client.handle, kClient);
-    EXPECT_EQ(doubt.object.handle, kPinned);
+    EXPECT_EQ(doubt.object.handle, kDoubtPinned);
     EXPECT_EQ(doubt.parent, kDevice);
     EXPECT_EQ(doubt.cls, rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR);
     boundary_->Settle(doubt, true);
@@ -243,7 +246,7 @@ TEST_F(DoubtfulTest, EveryUseAsksFirst) {
       (void)boundary_->Account(made.call, made.decision, EIO);
       EXPECT_EQ(Handles(), handles);
     }
-    ASSERT_EQ(Free(kPinned), rm::NV_OK);
+    ASSERT_EQ(Free(kDoubtPinned), rm::NV_OK);
   }
 }
 
@@ -266,7 +269,7 @@ TEST_F(DoubtfulTest, WhatTheDriverDoesNotHaveIsUnknown) {
 TEST_F(DoubtfulTest, AFreeAsksNothing) {
   ASSERT_EQ(Pin().decision.action, Decision::Action::kContinue);
   const std::uint32_t handles = Handles();
-  ASSERT_EQ(Free(kPinned), rm::NV_OK);
+  ASSERT_EQ(Free(kDoubtPinned), rm::NV_OK);
   EXPECT_EQ(Handles(), handles - 1);
   ASSERT_EQ(Pin().decision.action, Decision::Action::kContinue);
   ASSERT_EQ(Free(kDevice), rm::NV_OK);
@@ -276,7 +279,7 @@ TEST_F(DoubtfulTest, AFreeAsksNothing) {
 TEST_F(DoubtfulTest, ObjectsHaveAQuotaHoweverTheyAreMade) {
   for (std::uint32_t i = Handles(); i < kQuotas.handles; ++i) {
     ASSERT_EQ(Pin(i % 3 == 0   ? 0
-                  : i % 3 == 1 ? kGroup
+                  : i % 3 == 1 ? kDoubtGroup
                                : 0x1000 + i)
                   .decision.action,
               Decision::Action::kContinue);
@@ -289,15 +292,15 @@ TEST_F(DoubtfulTest, ObjectsHaveAQuotaHoweverTheyAreMade) {
 // The driver looks for the memory by the group's handle when the channel is made.
 TEST_F(DoubtfulTest, AChannelOfAGroupWhoseMemoryIsGoneIsRefused) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
-  group.hObjectError = kPinned;
-  ASSERT_EQ(AllocMemory(kPinned, kMib), rm::NV_OK);
+  group.hObjectError = kDoubtPinned;
+  ASSERT_EQ(AllocMemory(kDoubtPinned, kMib), rm::NV_OK);
   ASSERT_EQ(Alloc(kDevice, 0x63, rm::KEPLER_CHANNEL_GROUP_A, memory_.Lend(group)), rm::NV_OK);
   rm::NV_CHANNEL_ALLOC_PARAMS_V535 channel{};
   const std::uint64_t params = memory_.Lend(channel);
-  ASSERT_EQ(Free(kPinned), rm::NV_OK);
+  ASSERT_EQ(Free(kDoubtPinned), rm::NV_OK);
   EXPECT_EQ(Alloc(0x63, 0x64, rm::VOLTA_CHANNEL_GPFIFO_A, params),
             rm::NV_ERR_INVALID_OBJECT_HANDLE);
-  ASSERT_EQ(AllocMemory(kPinned, kMib), rm::NV_OK);
+  ASSERT_EQ(AllocMemory(kDoubtPinned, kMib), rm::NV_OK);
   EXPECT_EQ(Alloc(0x63, 0x64, rm::VOLTA_CHANNEL_GPFIFO_A, params), rm::NV_OK);
 }
 
@@ -311,7 +314,8 @@ TEST_F(DoubtfulTest, EarlierVersionsTookThemAsCertain) {
   writer.Row(kGpu, kMib, 0, 0);
   writer.Row(kClientRow, 1, kClient, 1, 1);
   writer.Row(kObject, 2, kClient, kDevice, kClient, rm::NV01_DEVICE_0, 1, 0);
-  writer.Row(kObject, 3, kClient, kPinned, kDevice, rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, 1, 0);
+  writer.Row(kObject, 3, kClient, kDoubtPinned, kDevice, rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, 1,
+             0);
   writer.End();
   writer.Begin(2);
   Boundary(abi_, boundary_->gpus(), *ledger_).Save(writer);
@@ -322,7 +326,7 @@ TEST_F(DoubtfulTest, EarlierVersionsTookThemAsCertain) {
   boundary_ = std::make_unique<Boundary>(abi_, gpus, *ledger_);
   ASSERT_TRUE(LoadBoth(writer.Take(), *ledger_, *boundary_).ok());
   const ledger::ClientRef client{kClient, 1};
-  EXPECT_TRUE(ledger_->Look(client, kPinned)->doubtful);
+  EXPECT_TRUE(ledger_->Look(client, kDoubtPinned)->doubtful);
   EXPECT_FALSE(ledger_->Look(client, kDevice)->doubtful);
 }
 
