@@ -261,6 +261,20 @@ std::uint32_t SpaceOfRange(const Call& call) {
              : Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace;
 }
 
+// Returns true for a channel that names what the driver wants of a channel elsewhere: one in a
+// group names no address space, one outside of a group no context share (kernel_channel.c
+// kchannelConstruct_IMPL()).
+bool NamesWhatItMayNot(const Container& container, const Call& call, const Decision& decision,
+                       const Bytes& params) {
+  if (FindClassRule(call.command)->effect != ClassEffect::kChannel) {
+    return false;
+  }
+  const rm::ChannelParams channel = rm::ReadChannelParams(container.abi.branch, params);
+  const auto parent = container.ledger.Find(decision.client, call.object);
+  const bool in_group = parent && parent->cls == rm::KEPLER_CHANNEL_GROUP_A;
+  return (in_group ? channel.hVASpace : channel.hContextShare) != 0;
+}
+
 // Refuses an object if the driver or the GPU would write to memory that all tenants share, or that
 // the ledger does not know: that could be freed under the writer. Refuses it, too, if it depends on
 // what the ledger does not know.
@@ -268,6 +282,10 @@ std::optional<Decision> RefuseNamed(Container& container, Call& call, const Deci
                                     const Bytes* params) {
   if (params == nullptr) {
     return std::nullopt;
+  }
+  if (NamesWhatItMayNot(container, call, decision, *params)) {
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                            ClassName(call.command) + " with an address space of another kind");
   }
   std::vector<std::uint32_t> written = WrittenBy(call, container.abi.branch, *params);
   if (FindClassRule(call.command)->effect == ClassEffect::kChannel) {
