@@ -4,6 +4,7 @@
 #include <array>
 
 #include "boundary/testing.h"
+#include "rm/control_table.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -33,6 +34,12 @@ class ControlsTest : public BoundaryTest {
   bool executed_ = false;
   Call last_;
 };
+
+TEST_F(ControlsTest, LeadToNoMoreThanTheLimit) {
+  for (const rm::ControlRow& row : rm::ControlRows()) {
+    EXPECT_LE(rm::EmbeddedPointers(row.cmd).size() * rm::kMaxEmbeddedBytes, kMaxRest) << row.name;
+  }
+}
 
 // Holds for both ways to give the list.
 TEST_F(ControlsTest, ResetsNoCounterOfTheBus) {

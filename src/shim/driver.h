@@ -62,7 +62,8 @@ class Driver : public GpuControls {
       rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table) const;
 
   // Returns whether the driver has a client's object, below this parent and of this class, by calls
-  // on the client's file.
+  // on the client's file (client_resource.c cliresCtrlCmdClientGetHandleInfo_IMPL(), the same in
+  // 535.43.02 and 595.45.04).
   [[nodiscard]] bool HasObject(int file, std::uint32_t client, std::uint32_t object,
                                std::uint32_t parent, std::uint32_t cls) const;
 

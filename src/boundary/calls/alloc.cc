@@ -261,11 +261,10 @@ std::uint32_t SpaceOfRange(const Call& call) {
              : Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace;
 }
 
-// Returns true for a channel that names what the driver wants of a channel elsewhere: one in a
-// group names no address space, one outside of a group no context share (kernel_channel.c
-// kchannelConstruct_IMPL()).
-bool NamesWhatItMayNot(const Container& container, const Call& call, const Decision& decision,
-                       const Bytes& params) {
+// Returns true for a channel in a group that names an address space, and for one outside of a group
+// that names a context share. The driver takes neither (kernel_channel.c kchannelConstruct_IMPL()).
+bool NamesSpaceOfOtherKind(const Container& container, const Call& call, const Decision& decision,
+                           const Bytes& params) {
   if (FindClassRule(call.command)->effect != ClassEffect::kChannel) {
     return false;
   }
@@ -283,9 +282,10 @@ std::optional<Decision> RefuseNamed(Container& container, Call& call, const Deci
   if (params == nullptr) {
     return std::nullopt;
   }
-  if (NamesWhatItMayNot(container, call, decision, *params)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
-                            ClassName(call.command) + " with an address space of another kind");
+  if (NamesSpaceOfOtherKind(container, call, decision, *params)) {
+    return container.Answer(
+        call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+        ClassName(call.command) + " with an address space in a group, or a context share outside");
   }
   std::vector<std::uint32_t> written = WrittenBy(call, container.abi.branch, *params);
   if (FindClassRule(call.command)->effect == ClassEffect::kChannel) {

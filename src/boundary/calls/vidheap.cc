@@ -53,7 +53,7 @@ Decision DecideVidHeap(Container& container, Call& call, Decision decision) {
                                 "VID_HEAP_CONTROL of " + ClassName(cls));
       }
       if (cls == rm::NV50_MEMORY_VIRTUAL) {
-        (void)container.ledger.Find(decision.client, head.hVASpace);
+        (void)container.ledger.Find(decision.client, head.hVASpace);  // doubtful: settled first
         return ReserveInterval(container, call, std::move(decision), alloc.size, alloc.flags,
                                alloc.attr);
       }
