@@ -10,6 +10,7 @@ from tenant import OTHERS, Tenant
 CARDS = (15913, 15737)
 KINDS = ("uuid", "uuid-bytes", "bus", "id", "pid", "card-size", "used")
 FOLDERS = ("/proc", "/sys", "/dev", "/run")
+SMALL = 4096  # numbers of a GPU's own are below: a V100's architecture is 320 (0x140)
 
 
 def _sizes(kind, size):
@@ -35,6 +36,19 @@ def _children(pid):
 def _family(pid):
     """A process and all its descendants, by the machine's numbers."""
     return [pid] + [one for child in _children(pid) for one in _family(child)]
+
+
+def _pass_small_pids():
+    """Uses up the numbers of processes that a GPU's own numbers may equal, and those just before the
+    kernel begins with them again."""
+    with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+        last = int(file.read()) - SMALL
+    pid = 0
+    while not SMALL <= pid < last:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
 
 
 def _needles(node, with_cgpu, tenant, other):
@@ -78,6 +92,7 @@ def _look(node, with_cgpu, searcher, tenants):
 def _search(with_cgpu, user=None):
     gpus = ",".join("v100-16g@%dMiB" % mib for mib in CARDS)
     with Node(gpus) as node:
+        _pass_small_pids()
         tenants = [Tenant(node, with_cgpu, card=card) for card in (0, 1)]
         words = argv("search", *FOLDERS)
         flags = ("--gpus", "device=0")
