@@ -10,12 +10,10 @@ namespace {
 
 using Managed = std::map<rm::NvU64, UvmManaged>;
 
-using Span = UvmSpan;
-
 // Returns what is left of `span` without [start, end) of `others`, which are in order.
-std::vector<Span> Without(Span span, const std::vector<Span>& others) {
-  std::vector<Span> left;
-  for (const Span& other : others) {
+std::vector<UvmSpan> Without(UvmSpan span, const std::vector<UvmSpan>& others) {
+  std::vector<UvmSpan> left;
+  for (const UvmSpan& other : others) {
     if (other.end <= span.start || other.start >= span.end) {
       continue;
     }
@@ -152,7 +150,7 @@ void UvmModel::Settle(const UvmSeen& seen) {
     DropUnseen(file, space, seen);
   }
   for (const UvmMapping& mapping : seen.mappings) {
-    for (const Span& span : Without({mapping.start, mapping.end}, RefusedIn(mapping))) {
+    for (const UvmSpan& span : Without({mapping.start, mapping.end}, RefusedIn(mapping))) {
       AddSeen(PartOf(mapping, span.start, span.end));
     }
   }
@@ -188,7 +186,7 @@ void UvmModel::KeepRefused(const UvmSeen& seen) {
 
 // Returns the parts of the mapping that were refused, in order.
 std::vector<UvmSpan> UvmModel::RefusedIn(const UvmMapping& mapping) const {
-  std::vector<Span> refused;
+  std::vector<UvmSpan> refused;
   for (auto at = FirstAt(refused_, mapping); at != refused_.end() && IsBefore(at->first, mapping);
        ++at) {
     if (InOnePlace(at->first, mapping)) {
@@ -245,13 +243,13 @@ void UvmModel::AddSeen(const UvmMapping& mapping) {
     return;
   }
   // Neighbouring mappings of a process look like one here.
-  std::vector<Span> known;
+  std::vector<UvmSpan> known;
   for (const auto& [base, range] : space->managed) {
     if (!range.zombie && range.owner == mapping.owner) {
       known.push_back({base, base + range.length});
     }
   }
-  for (const Span& span : Without({mapping.start, mapping.end}, known)) {
+  for (const UvmSpan& span : Without({mapping.start, mapping.end}, known)) {
     const auto range = space->ranges.find(span.start);
     if (range != space->ranges.end() && range->second.length == span.end - span.start &&
         (range->second.kind == UvmRangeKind::kSemaphorePool ||

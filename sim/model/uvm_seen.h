@@ -23,6 +23,7 @@ struct UvmOwner {
   friend auto operator<=>(const UvmOwner&, const UvmOwner&) = default;
 };
 
+// Addresses from `start` to before `end`.
 struct UvmSpan {
   rm::NvU64 start = 0;
   rm::NvU64 end = 0;
