@@ -52,8 +52,10 @@ void ManagedTracker::AddCounted(Space& space, const AddressRanges& ranges) {
   space.counted = Union(space.counted, ranges);
 }
 
+// The kernel takes a mapping out of what is shown before UVM hears of it (Linux, mm/vma.c,
+// vms_complete_munmap_vmas()).
 void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) {
-  AddDoubted(space, Without(space.contested, shown));
+  AddDoubted(space, Without(space.counted, shown));
   space.contested = Intersection(space.contested, shown);
   space.counted = Intersection(space.counted, shown);
 }
@@ -136,13 +138,33 @@ void ManagedTracker::Resolve(const std::vector<std::pair<Doubt, std::size_t>>& h
     }
     std::erase_if(space.doubted, [](const AddressRanges& ranges) { return ranges.empty(); });
     space.contested = Union(Without(space.contested, freed), Intersection(space.counted, held));
-    if (space.gone && space.doubted.empty()) {
+  }
+  std::erase_if(spaces_, [&](const auto& entry) {
+    const auto& [witness, space] = entry;
+    const bool over = space.doubted.empty() && (space.gone || IsIdle(witness, space));
+    if (over) {
       released_.push_back(witness);
     }
-  }
-  std::erase_if(
-      spaces_, [](const auto& entry) { return entry.second.gone && entry.second.doubted.empty(); });
+    return over;
+  });
   (void)Recharge(before, {});
+}
+
+AddressRanges ManagedTracker::Charged() const {
+  AddressRanges all;
+  const auto add = [&](const AddressRanges& ranges) {
+    all.insert(all.end(), ranges.begin(), ranges.end());
+  };
+  for (const auto& [witness, space] : spaces_) {
+    add(space.counted);
+    std::ranges::for_each(space.doubted, add);
+  }
+  for (const Mapping* mapping : Waiting()) {
+    if (!mapping->watched) {
+      all.push_back(mapping->claim.range);
+    }
+  }
+  return Ordered(std::move(all));
 }
 
 }  // namespace cgpu::boundary

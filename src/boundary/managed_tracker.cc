@@ -221,6 +221,10 @@ void ManagedTracker::Count(Space& space, Mapping& mapping, const AddressRanges& 
     space.programs.insert(mapping.claim.program);
   }
   AddCounted(space, part);
+  if (!mapping.watched) {
+    // It was not made, or was unmapped since.
+    AddDoubted(space, Without({mapping.claim.range}, part));
+  }
   if (mapping.watched && !part.empty()) {
     intents.insert(space.process);
   }
@@ -253,7 +257,7 @@ bool ManagedTracker::Place(Look look, Witness witness, const Seen& seen) {
     if (seen.state == Seen::State::kHidden && over) {
       part = {mapping->claim.range};
     }
-    if (part.empty()) {
+    if (part.empty() && (mapping->watched || !over)) {
       mapping->resolved = over;
       continue;
     }
@@ -293,21 +297,23 @@ void ManagedTracker::DropResolved() {
   std::erase_if(now_, [](const auto& entry) { return entry.second.resolved; });
 }
 
-// Drops address spaces that have nothing and wait for nothing.
+// Drops address spaces that were looked at, have nothing and wait for nothing.
 void ManagedTracker::DropIdle(const SeenByWitness& seen) {
   std::erase_if(spaces_, [&](const auto& entry) {
-    const auto& [witness, space] = entry;
-    const auto waiting = Waiting();
-    const bool idle = space.counted.empty() && space.doubted.empty() && seen.contains(witness) &&
-                      std::ranges::none_of(waiting, [&](const Mapping* one) {
-                        return one->claim.witness == entry.first ||
-                               entry.second.programs.contains(one->claim.program);
-                      });
+    const bool idle = seen.contains(entry.first) && IsIdle(entry.first, entry.second);
     if (idle) {
-      released_.push_back(witness);
+      released_.push_back(entry.first);
     }
     return idle;
   });
+}
+
+bool ManagedTracker::IsIdle(Witness witness, const Space& space) const {
+  const auto waiting = Waiting();
+  return space.counted.empty() && space.doubted.empty() &&
+         std::ranges::none_of(waiting, [&](const Mapping* one) {
+           return one->claim.witness == witness || space.programs.contains(one->claim.program);
+         });
 }
 
 void ManagedTracker::Release(const Mapping& mapping) {

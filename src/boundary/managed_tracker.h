@@ -12,18 +12,18 @@
 // leave it by executing another program. So each mapping has a *witness*: a pair of descriptors
 // that was opened while its call was held and keeps meaning that address space
 // (os/address_space.h). Here it is an opaque number. A witness shows its address space exactly. A
-// charge is given back when the mapping's own witness, or another of the same address space, does
-// not show the mapping although its call is over. Nothing else gives it back, except that no
-// process uses the address space any more.
+// charge is *doubted* when the mapping's own witness, or another of the same address space, does
+// not show the mapping although its call is over. Nothing else makes it so, except that no process
+// uses the address space any more.
 //
-// Even then the kernel has yet to unmap what is in the address space, and a tenant can delay that.
-// Its charges are *doubted*: UVM is asked how many of its files have something at these addresses,
-// and charges are given back only while at least as many remain. The remaining charges may belong
-// to address spaces that show those addresses by other means, as after a fork, or have unmapped
-// them since they were looked at. Such a charge is *contested*: it may be all that is charged for
-// memory of the address space that is gone. So when its own address space stops showing those
-// addresses, or maps them anew, it becomes a doubted charge, and what is mapped anew is charged
-// besides it.
+// Even then the kernel has yet to have UVM take the mapping down, which takes long for much memory,
+// and a tenant can delay that. So UVM is asked how many of its files have something at these
+// addresses, and doubted charges are given back only while at least as many remain. The remaining
+// charges may belong to address spaces that show those addresses by other means, as after a fork,
+// or have unmapped them since they were looked at. Such a charge is *contested*: it may be all that
+// is charged for memory of the address space that is gone. So when its own address space stops
+// showing those addresses, or maps them anew, it becomes a doubted charge, and what is mapped anew
+// is charged besides it.
 //
 // A witness for each mapping would take two descriptors a mapping. So witnesses of one address
 // space are joined. The danger is to join those of two: one address space would then be forgotten.
@@ -124,6 +124,8 @@ class ManagedTracker {
   // Returns the part of its range that is counted for its process.
   [[nodiscard]] AddressRanges Counted(const Claim& claim) const;
 
+  // Returns all addresses that are charged, in order.
+  [[nodiscard]] AddressRanges Charged() const;
   // Returns true if nothing is charged or watched.
   [[nodiscard]] bool Empty() const { return spaces_.empty() && now_.empty() && over_.empty(); }
   // Returns the threads that are not known to have come out of a mapping.
@@ -208,6 +210,7 @@ class ManagedTracker {
   void DropResolved();
   void NoteResolved(Look look);
   void DropIdle(const SeenByWitness& seen);
+  [[nodiscard]] bool IsIdle(Witness witness, const Space& space) const;
   void LoadSpace(StateReader& reader, bool of_process);
   void LoadRange(StateReader& reader, std::uint64_t tag);
   [[nodiscard]] Mapping LoadMapping(StateReader& reader, bool over, Thread* thread) const;

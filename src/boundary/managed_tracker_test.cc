@@ -279,9 +279,37 @@ TEST_F(ManagedTrackerTest, WhatWasThereBeforeIsNewOnceItWasGone) {
   tracker_.Watch(11, {2, 1, 1, Piece(0)}, {Piece(0)});
   EXPECT_TRUE(tracker_.Watches());
   EXPECT_TRUE(Settle({}));
-  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_EQ(ledger_.Used(0), one) << "UVM was asked about what a thread may map meanwhile";
   EXPECT_TRUE(Settle({Piece(0)}));
   EXPECT_EQ(ledger_.Used(0), one);
+}
+
+// The kernel shows a mapping no more before UVM has taken it down, and that may take seconds.
+TEST_F(ManagedTrackerTest, WhatIsShownNoMoreIsChargedUntilUvmHasNothingThere) {
+  const auto settle = [&](const AddressRanges& shown, const AddressRanges& file) {
+    const auto look = tracker_.BeginLook();
+    EXPECT_TRUE(tracker_.Settle(look, {{1, {State::kShown, shown}}}));
+    EXPECT_TRUE(tracker_.Unplaced(look).empty());
+    Resolve({file});  // UVM's one file
+  };
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  const std::uint64_t one = ledger_.Used(0);
+  settle({}, {Piece(0)});
+  EXPECT_EQ(ledger_.Used(0), one);
+  EXPECT_EQ(tracker_.Charged(), AddressRanges{Piece(0)});
+  // It is mapped, unmapped, and over before anybody looks.
+  ASSERT_EQ(Charge(1, 10, Piece(2)), std::nullopt);
+  tracker_.Over(10);
+  settle({}, {Piece(0), Piece(2)});
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0), Piece(2)}));
+  settle({}, {Piece(2)});
+  EXPECT_EQ(tracker_.Charged(), AddressRanges{Piece(2)});
+  EXPECT_EQ(ledger_.Used(0), one);
+  settle({}, {});
+  EXPECT_TRUE(tracker_.Empty());
+  EXPECT_EQ(ledger_.Used(0), 0U);
 }
 
 // A mapping that was moved away and back is not confused with another's at the same address.
@@ -299,6 +327,7 @@ TEST_F(ManagedTrackerTest, AMappingThatComesBackIsNobodyElses) {
     for (const Witness witness : tracker_.Unplaced(look)) {
       EXPECT_TRUE(tracker_.Place(look, witness, says(witness)));
     }
+    Resolve({first, second});
   };
   const AddressRange kept = Piece(5);
   ASSERT_EQ(Charge(1, 9, kept), std::nullopt);

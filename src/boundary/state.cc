@@ -29,13 +29,14 @@ enum Tag : StateTag {
   kOsEvent = 8,   // client, its serial number, the event's number
 
   kSpaceKey = 10,      // the ledger's key
-  kSpaceTracker = 11,  // kSpaceHead, kSpaceRange, kSpaceGpu, kSpacePiece, kSpaceChannel
+  kSpaceTracker = 11,  // kSpaceHead to kSpaceWindow
 
   kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
   kSpaceGpu = 22,      // GPU; it is registered; it has an address space
   kSpacePiece = 23,    // by start: GPU, start, end, hold
   kSpaceChannel = 24,  // client, channel, GPU, start, end, hold
+  kSpaceWindow = 25,   // GPU, start, end
 
   kClock = 30,    // looks begun
   kProcess = 31,  // process; instead of kManagedSpace in versions that knew processes alone
@@ -108,6 +109,11 @@ void UvmSpace::Save(StateWriter& writer) const {
     writer.Row(kSpaceChannel, name.first, name.second, channel.gpu, channel.start, channel.end,
                channel.hold);
   }
+  for (const auto& [gpu, windows] : windows_) {
+    for (const AddressRange& window : windows) {
+      writer.Row(kSpaceWindow, gpu, window.start, window.end);
+    }
+  }
 }
 
 void UvmSpace::Load(StateReader& reader, ledger::Gpu gpus) {
@@ -142,10 +148,21 @@ void UvmSpace::Load(StateReader& reader, ledger::Gpu gpus) {
       case kSpaceChannel:
         LoadChannel(reader, gpus);
         return true;
+      case kSpaceWindow:
+        LoadWindow(reader, gpus);
+        return true;
       default:
         return false;
     }
   });
+}
+
+void UvmSpace::LoadWindow(StateReader& reader, ledger::Gpu gpus) {
+  const ledger::Gpu gpu = LoadGpu(reader, gpus);
+  const AddressRange window = LoadAddresses(reader);
+  if (Check(reader, window.start < window.end, "a window of nothing")) {
+    windows_[gpu] = Union(windows_[gpu], {window});
+  }
 }
 
 void UvmSpace::LoadPiece(StateReader& reader, ledger::Gpu gpus) {

@@ -144,6 +144,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
     ASSERT_EQ(next.owner(), old.owner());
     ASSERT_EQ(next.Ranges(), old.Ranges());
     ASSERT_EQ(next.Channels(), old.Channels());
+    ASSERT_EQ(next.Windows(), old.Windows());
     ASSERT_EQ(next.GpuOfChannel({5, pick}), old.GpuOfChannel({5, pick}));
     ASSERT_EQ(next.gpus(), old.gpus());
     ASSERT_EQ(next.va_spaces(), old.va_spaces());

@@ -62,6 +62,11 @@ void UvmSpace::AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledge
   RemoveChannel(channel);  // a stale one: the driver has just taken the new
   Use(hold);
   channels_[channel] = {gpu, start, end, hold};
+  if (start < end) {
+    constexpr std::uint64_t kPage = 4096;
+    windows_[gpu] =
+        Union(windows_[gpu], {{start / kPage * kPage, (end - 1) / kPage * kPage + kPage}});
+  }
 }
 
 void UvmSpace::RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel) {
@@ -83,6 +88,7 @@ void UvmSpace::RemoveVaSpace(ledger::Gpu gpu) {
       RemoveChannel(channel);
     }
   }
+  windows_.erase(gpu);
   va_spaces_.erase(gpu);
 }
 
@@ -115,6 +121,20 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> UvmSpace::Channels() const 
     all.push_back(channel);
   }
   return all;
+}
+
+AddressRanges UvmSpace::Windows() const {
+  AddressRanges all;
+  for (const auto& [gpu, windows] : windows_) {
+    all = Union(all, windows);
+  }
+  return all;
+}
+
+bool UvmSpace::HasMostWindows(ledger::Gpu gpu) const {
+  constexpr std::size_t kMost = 4096;  // a program has one for each of its contexts
+  const auto windows = windows_.find(gpu);
+  return windows != windows_.end() && windows->second.size() >= kMost;
 }
 
 ledger::Gpu UvmSpace::GpuOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "boundary/address_ranges.h"
 #include "boundary/page_tables.h"
 #include "ledger/ledger.h"
 
@@ -59,6 +60,13 @@ class UvmSpace {
   void AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Gpu gpu,
                   std::uint64_t start, std::uint64_t end, Hold hold);
   void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
+  // Returns the addresses that were named for channels, in order: UVM puts what it maps for them
+  // somewhere in there. The channels of a group share that, and the last one that goes takes it
+  // along, whatever addresses it named itself (uvm_user_channel.c, find_va_range()). So these stay
+  // until the GPU's address space goes.
+  [[nodiscard]] AddressRanges Windows() const;
+  // Returns true if channels on this GPU have named as many separate addresses as they may.
+  [[nodiscard]] bool HasMostWindows(ledger::Gpu gpu) const;
 
   // --- GPUs: registered, and with an address space of the tenant's.
   void AddGpu(ledger::Gpu gpu) { gpus_.insert(gpu); }
@@ -99,6 +107,7 @@ class UvmSpace {
     Hold hold = 0;
   };
 
+  void LoadWindow(StateReader& reader, ledger::Gpu gpus);
   void LoadPiece(StateReader& reader, ledger::Gpu gpus);
   void LoadChannel(StateReader& reader, ledger::Gpu gpus);
   void Use(Hold hold);
@@ -108,6 +117,7 @@ class UvmSpace {
   std::map<std::uint64_t, std::uint64_t> ranges_;  // base to length
   std::map<ledger::Gpu, std::map<std::uint64_t, Piece>> pieces_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Channel> channels_;
+  std::map<ledger::Gpu, AddressRanges> windows_;
   std::map<ledger::Gpu, PageTables> tables_;
   std::set<ledger::Gpu> gpus_;
   std::set<ledger::Gpu> va_spaces_;

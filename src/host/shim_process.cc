@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -114,6 +115,10 @@ void ResetSignals() {
 Error BecomeShim(uid_t uid, bool interleaver = false) {
   ResetSignals();
   umask(077);
+  // This limit counts all processes of a uid, and root in a container may take any uid. Where it
+  // may not be raised, it stays.
+  const rlimit processes{RLIM_INFINITY, RLIM_INFINITY};
+  (void)setrlimit(RLIMIT_NPROC, &processes);
   if (chdir("/") != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot change to /");
   }
@@ -140,7 +145,7 @@ Error BecomeSystemdRun(const ShimStart& start) {
       "--collect",
       "--unit=" + start.scope,
       "--description=cgpu: the shim of a container",
-      "--property=TasksMax=infinity",
+      "--property=TasksMax=4096",  // a shim has some hundreds of threads at most
       "--property=Before=docker.service containerd.service crio.service",
       "--",
       start.self,

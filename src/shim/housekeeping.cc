@@ -19,9 +19,11 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::uint64_t kUsPerMs = 1'000;
-// How often to see whether the file of a client was closed: nobody reports the close of a file that
-// the shim keeps open.
+// How often to look for what nobody reports: the close of a client's file, which the shim keeps
+// open, and what others map of a file of nvidia-uvm.
 constexpr int kUnreportedMs = 1'000;
+// Times as long as such a look took, until the next one.
+constexpr std::uint64_t kRestForOthers = 10;
 
 UniqueFd MakeEvent() {
   return UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -101,7 +103,9 @@ void Housekeeping::Resume() {
 void Housekeeping::Run() {
   while (true) {
     Wait();
-    if (!rounds_.due_us() || *rounds_.due_us() > NowUs()) {
+    const bool look = rounds_.due_us() && *rounds_.due_us() <= NowUs();
+    const bool others = server_.managed().MayBeShared() && others_due_us_ <= NowUs();
+    if (!look && !others) {
       continue;
     }
     {
@@ -111,7 +115,15 @@ void Housekeeping::Run() {
       }
       looking_ = true;
     }
-    Look();
+    if (look) {
+      Look();
+    }
+    if (others) {
+      const std::uint64_t began = NowUs();
+      server_.managed().LookForOthers();
+      const std::uint64_t now = NowUs();
+      others_due_us_ = now + std::max(kUnreportedMs * kUsPerMs, kRestForOthers * (now - began));
+    }
     const MutexLock lock(mutex_);
     looking_ = false;
     changed_.NotifyAll();
@@ -133,9 +145,10 @@ void Housekeeping::Wait() {
   const std::uint64_t wait_us = due ? *due - std::min(*due, now) : 0;
   const auto wait_ms = static_cast<int>((wait_us + kUsPerMs - 1) / kUsPerMs);
   ClientFiles& files = server_.client_files();
-  const bool sees = !files.Empty() && (!due || wait_ms > kUnreportedMs);
+  const bool sees =
+      (!files.Empty() || server_.managed().MayBeShared()) && (!due || wait_ms > kUnreportedMs);
   if (poll(polled.data(), polled.size(), sees ? kUnreportedMs : (due ? wait_ms : -1)) <= 0) {
-    if (sees && !files.InUse()) {
+    if (sees && !files.Empty() && !files.InUse()) {
       rounds_.Hasten(NowUs());
     }
     return;

@@ -62,7 +62,8 @@ class Housekeeping {
   std::atomic<bool> over_{false};
   // For Run()'s thread alone:
   Rounds rounds_;
-  bool told_ = false;  // an exit or the like was reported since the last look
+  std::uint64_t others_due_us_ = 0;  // when to look for what others have mapped
+  bool told_ = false;                // an exit or the like was reported since the last look
 
   Mutex mutex_;  // guards the rest
   CondVar changed_;

@@ -237,6 +237,23 @@ void ManagedMemory::ResetAttention() const {
   (void)eventfd_read(attention_.get(), &count);
 }
 
+void ManagedMemory::LookForOthers() {
+  constexpr int kCertain = 2;
+  bool found = questions_.FindsUnknown();
+  if (found) {
+    // It may be the container's own: a mapping that nobody has looked for yet, or what is left of a
+    // process that has ended.
+    (void)Settle(true);
+    questions_.CleanUpMappings();
+    found = questions_.FindsUnknown();
+  }
+  found_others_ = found ? found_others_ + 1 : 0;
+  if (found_others_ == kCertain) {
+    processes_.Condemn(
+        "managed memory of a process outside of the container: the container is ended");
+  }
+}
+
 bool ManagedMemory::Watching() {
   const MutexLock lock(accounting_.mutex);
   return accounting_.boundary.managed().Watches() || accounting_.boundary.managed().HasDoubts();

@@ -14,6 +14,13 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 // Most questions in one settlement; the rest waits for the next.
 constexpr std::size_t kMostQuestions = 4096;
+// Most gaps in one search for unknown ranges: some milliseconds, in which no range can be made.
+constexpr std::size_t kMostGaps = 512;
+// All addresses that a process can map a file of UVM at: its offset is its address, and a page is
+// there below (mmap_min_addr).
+constexpr boundary::AddressRange kAddresses{kPage, std::uint64_t{1} << 57};
+// Allowance for ranges of channels: they are counted in whole blocks.
+constexpr std::uint64_t kRounding = std::uint64_t{64} << 20U;
 // Timeout for a call that makes ranges. If it is in the driver for longer, the doubts stay.
 constexpr std::chrono::milliseconds kDriverTimeout{50};
 
@@ -69,9 +76,94 @@ std::optional<std::size_t> RangeQuestions::CountHolders(const boundary::AddressR
   return held;
 }
 
-// Cleans up managed ranges. With the sharing mode, the managed ranges of an address space that ends
-// with its last process keep their memory until they are cleaned up (kernel-open/nvidia-uvm/uvm.c,
-// uvm_vm_close_managed). A file where that fails keeps them, and the question finds them.
+bool RangeQuestions::FindsUnknown() {
+  const std::unique_lock alone(mutex_, kDriverTimeout);
+  if (!alone.owns_lock()) {
+    return false;
+  }
+  boundary::AddressRanges charged;
+  std::uint64_t used = 0;
+  {
+    const MutexLock lock(accounting_.mutex);
+    charged = accounting_.boundary.managed().Charged();
+    for (ledger::Gpu gpu = 0; gpu < accounting_.boundary.gpus().size(); ++gpu) {
+      used += accounting_.ledger.Used(gpu);
+    }
+  }
+  std::vector<KnownFile> files = KnownFiles();
+  std::erase_if(files, [](const KnownFile& one) { return !one.has_gpu; });
+  return FindsInGaps(files, charged) || FindsTooMuchInWindows(files, charged, used + kRounding);
+}
+
+bool RangeQuestions::FindsInGaps(const std::vector<KnownFile>& files,
+                                 const boundary::AddressRanges& charged) {
+  std::vector<std::pair<std::shared_ptr<KeptFile>, boundary::AddressRange>> gaps;
+  for (const KnownFile& one : files) {
+    const auto known = Union(Union(one.known, one.windows), charged);
+    for (const auto& gap : boundary::Without({kAddresses}, known)) {
+      gaps.emplace_back(one.file, gap);
+    }
+  }
+  for (std::size_t asked = 0; asked < std::min(gaps.size(), kMostGaps); ++asked) {
+    next_gap_ %= gaps.size();
+    if (HasRange(*gaps[next_gap_].first, gaps[next_gap_].second)) {
+      return true;  // asked about first the next time
+    }
+    ++next_gap_;
+  }
+  return false;
+}
+
+bool RangeQuestions::FindsTooMuchInWindows(const std::vector<KnownFile>& files,
+                                           const boundary::AddressRanges& charged,
+                                           std::uint64_t most) {
+  std::vector<std::pair<std::shared_ptr<KeptFile>, boundary::AddressRange>> windows;
+  std::uint64_t bytes = 0;
+  for (const KnownFile& one : files) {
+    for (const auto& window : boundary::Without(one.windows, Union(one.known, charged))) {
+      windows.emplace_back(one.file, window);
+      bytes += window.end - window.start;
+    }
+  }
+  if (bytes <= most) {
+    return false;
+  }
+  std::size_t questions = kMostQuestions;
+  std::uint64_t occupied = 0;
+  for (const auto& [file, window] : windows) {
+    occupied += Occupied(*file, window, most - occupied, &questions);
+    if (occupied > most) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Returns how much of the range is in blocks that hold anything; no more than just over `most`, nor
+// than can be found by so many questions.
+std::uint64_t RangeQuestions::Occupied(const KeptFile& file, const boundary::AddressRange& range,
+                                       std::uint64_t most, std::size_t* questions) {
+  constexpr std::uint64_t kBlock = std::uint64_t{2} << 20U;
+  std::uint64_t occupied = 0;
+  std::vector<boundary::AddressRange> parts = {range};
+  while (!parts.empty() && *questions > 0 && occupied <= most) {
+    const boundary::AddressRange part = parts.back();
+    parts.pop_back();
+    --*questions;
+    if (!HasRange(file, part)) {
+      continue;
+    }
+    if (part.end - part.start <= kBlock) {
+      occupied += part.end - part.start;
+      continue;
+    }
+    const std::uint64_t middle = (part.start + (part.end - part.start) / 2) / kPage * kPage;
+    parts.push_back({middle, part.end});
+    parts.push_back({part.start, middle});
+  }
+  return occupied;
+}
+
 void RangeQuestions::CleanUpMappings() {
   for (const auto& file : files_.All()) {
     boundary::Call call =
@@ -84,14 +176,19 @@ std::vector<RangeQuestions::KnownFile> RangeQuestions::KnownFiles() {
   std::vector<KnownFile> files;
   for (auto& file : files_.All()) {
     boundary::AddressRanges known;
+    boundary::AddressRanges windows;
+    bool has_gpu = false;
     const MutexLock lock(accounting_.mutex);
     if (const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
         space != nullptr) {
       for (const auto& [base, length] : space->Ranges()) {
         known.push_back({base, base + length});
       }
+      windows = space->Windows();
+      has_gpu = !space->gpus().empty();
     }
-    files.push_back({std::move(file), boundary::Ordered(std::move(known))});
+    files.push_back(
+        {std::move(file), boundary::Ordered(std::move(known)), std::move(windows), has_gpu});
   }
   return files;
 }

@@ -10,6 +10,7 @@ from cgpu_test import check, main, shim_at
 THREADS = 1200
 KIB = 16 * 1024  # beyond the shim at rest
 WORKERS = 256  # worker_pool.h
+LARGEST = 512 << 20  # bytes that no shim may have more than, whatever is found one day
 
 
 def _of(pid):
@@ -23,6 +24,9 @@ def _heavy(kind):
     def judge(node, process):
         shims = {gpu["limit_bytes"] == LIMIT << 20: shim_at("/run/cgpu/%s.sock" % one["id"])
                  for one in node.containers() for gpu in one["gpus"]}
+        with open("/proc/%d/limits" % shims[True], encoding="ascii") as file:
+            (limit,) = [line[26:].split()[0] for line in file if line.startswith("Max data size")]
+        check(int(limit) == LARGEST, "the shim may have %s bytes" % limit)
         before = _of(shims[False])
         most = [0, 0, 0]
         for _ in range(200):  # asks the driver each time: other calls are under way meanwhile

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -135,9 +138,33 @@ int ExportInfo(const std::vector<std::string>& args) {
 constexpr std::uint64_t kSenders = 0x100000000000;  // addresses free in any process of ours
 constexpr std::uint64_t kReceivers = 0x200000000000;
 
-// NAME: a tenant that hands out nvidia-uvm's file with its address space, in which it has mappings.
+// Registers two channels of one group, each with addresses of its own, and takes the first away.
+// UVM keeps what it has mapped for both at the first one's addresses.
+void RegisterChannels(UvmClient& uvm, std::uint64_t base, std::uint64_t length) {
+  constexpr std::uint64_t kSecond = 0x300000000000;
+  std::uint32_t status = rm::NV_OK;
+  const std::uint32_t group = Group(uvm.client, UvmClient::kVaSpace, &status);
+  std::uint32_t first = 0;
+  for (const std::uint64_t at : {base, kSecond}) {
+    const std::uint32_t channel = Channel(uvm.client, group, 0, 0, &status);
+    first = at == base ? channel : first;
+    rm::UVM_REGISTER_CHANNEL_PARAMS params{
+        uvm.uuid, uvm.client.ctl, uvm.client.root, channel, at, length, 0, 0};
+    if (status != rm::NV_OK || uvm.Ask(rm::UVM_REGISTER_CHANNEL, &params) != rm::NV_OK) {
+      Die("failed: no channel: 0x%x 0x%x", status, params.rmStatus);
+    }
+  }
+  rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535 away{uvm.uuid, uvm.client.root, first, 0};
+  if (uvm.Ask(rm::UVM_UNREGISTER_CHANNEL, &away) != rm::NV_OK) {
+    Die("failed: a channel stays");
+  }
+}
+
+// NAME [MIB]: a tenant that hands out nvidia-uvm's file with its address space, in which it has
+// mappings, and channels that may be anywhere in so much.
 int SpaceSender(const std::vector<std::string>& args) {
   UvmClient uvm = MakeUvmClient();
+  RegisterChannels(uvm, kReceivers - 1024 * kMiB, Number(args, 1, 256) * kMiB);
   constexpr std::uint64_t kSize = 64 * kMiB;
   std::uint32_t memory = 0;
   if (uvm.client.AllocMemory(64, &memory) != rm::NV_OK ||
@@ -195,11 +222,25 @@ bool IsOfUvm(std::uint64_t at) {
   return false;
 }
 
-// NAME ["swap"]: makes managed memory in the sender's space, without a GPU or a space of its own.
-// "swap": the number that it maps leads to an ordinary file and to the sender's in turn.
+// Always has one mapping, each at another address.
+[[noreturn]] void MoveAround(int file, std::uint64_t at, std::uint64_t size) {
+  for (std::uint64_t i = 0;; ++i) {
+    const std::uint64_t before = at + 2 * ((i + 1) % 2) * size;
+    const std::uint64_t next = at + 2 * (i % 2) * size;
+    if (!MapManaged(file, next, size)) {
+      Die("failed: cannot map: %s", std::strerror(errno));
+    }
+    munmap(std::bit_cast<void*>(before), size);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+}
+
+// NAME ["swap"|"moves"]: makes managed memory in the sender's space, without a GPU or a space of
+// its own. "swap": the number that it maps leads to an ordinary file and to the sender's in turn.
+// "moves": always has a mapping, but never one for long.
 int SpaceGuest(const std::vector<std::string>& args) {
   const int file = ReceiveFd(ConnectTo(args.at(0)));
-  const bool swap = args.size() > 1;
+  const bool swap = args.size() > 1 && args[1] == "swap";
   const int ordinary = memfd_create("ordinary", MFD_CLOEXEC);
   const int slot = dup(file);
   if (ordinary < 0 || slot < 0 || ftruncate(ordinary, off_t{1} << 62U) != 0) {
@@ -229,6 +270,10 @@ int SpaceGuest(const std::vector<std::string>& args) {
   ended = true;
   swapper.join();
   Say("managed %llu MiB", static_cast<unsigned long long>(managed / kMiB));
+  if (args.size() > 1 && !swap) {
+    munmap(std::bit_cast<void*>(kReceivers), at - kReceivers);
+    MoveAround(file, 2 * kReceivers, kStep);
+  }
   Hold();
   return 0;
 }
@@ -240,9 +285,10 @@ std::vector<Entry> TransferAttacks() {
       {"dma-buf", DmaBufs, "CLIENT MEMORY: the tenant's memory as a dma-buf"},
       {"extract", Extract, "CLIENT MEMORY single|many: the tenant's memory in a file"},
       {"export-info", ExportInfo, "NAME: asks about the exports that come from there"},
-      {"space-sender", SpaceSender, "NAME: hands its UVM address space out"},
+      {"space-sender", SpaceSender, "NAME [MIB]: hands its UVM address space out"},
       {"space-receiver", SpaceReceiver, "NAME: uses what comes from there"},
-      {"space-guest", SpaceGuest, "NAME [swap]: maps what comes from there, and has no GPU itself"},
+      {"space-guest", SpaceGuest,
+       "NAME [swap|moves]: maps what comes from there, and has no GPU itself"},
   };
 }
 

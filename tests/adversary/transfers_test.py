@@ -1,6 +1,6 @@
 """Attacks that carry others' objects away in files (transfers.cc)."""
 from attack import argv
-from cgpu_test import MIB, Failure, Node, check, main
+from cgpu_test import MIB, Failure, Node, check, main, wait_for
 from tenant import OK, OTHERS, SIZE, Tenant, answer, answers, start
 
 
@@ -128,5 +128,51 @@ def space_guests():
             node.wait_used(0, "after both have ended")
 
 
-main({"space-files": space_files, "space-guests": space_guests, "dma-buf": dma_buf, "extract": extract,
+def _questions(node):
+    return node.books()["received"].get("UVM_CREATE_EXTERNAL_RANGE", 0)
+
+
+def space_outside():
+    """The same by a process that is in no slice: the slice that let its file out is ended, and the driver keeps
+    nothing, although the process lives on. It holds the memory, or moves all the time, or lies where the slice
+    may have channels. What it leaves when it ends is cleaned up. Without it the slice goes on."""
+    for with_cgpu, way in ((False, "holds"), (True, "holds"), (True, "moves"), (True, "hides"), (True, "ends")):
+        with Node() as node:
+            name = "cgpu-%s" % node.name
+            neighbour = Tenant(node, with_cgpu)
+            before = node.used()
+            window = [16384] if way == "hides" else []
+            victim = start(node, with_cgpu, ["space-sender", name, *window], 256, "victim")
+            victim.expect("^listening$")
+            if with_cgpu:  # the shim has looked more than twice
+                wait_for(lambda node=node: _questions(node) >= 30, lambda node=node: "%d questions" % _questions(node))
+            outsider = start(node, False, ["space-guest", name, *["moves"][way != "moves":]], 0, "outsider")
+            victim.expect("^sent$")
+            check(int(outsider.expect(r"^managed (\d+) MiB$").group(1)) == 4096, "it could not map")
+            if way == "ends":
+                outsider.expect("^holding$")
+                outsider.end()
+
+            def over(way=way, before=before, node=node, victim=victim):
+                node.sync()  # the simulated driver hears of no mapping by itself
+                return node.used() < before + 256 * MIB if way == "ends" else victim.popen.poll() is not None
+
+            if not with_cgpu:
+                node.sync()
+                check(node.used() > before + 4000 * MIB, "%d bytes are in use" % node.used())
+            else:
+                wait_for(over, "the memory is there still")
+            if way != "ends" and with_cgpu:
+                check(victim.wait() != 0, "it ended by itself")
+                node.wait_used(before, "but for the neighbour's, while the other lives")
+            else:
+                check(victim.end() == 0, "the victim failed")
+            neighbour.must_go_on()
+            outsider.kill()
+            check(neighbour.process.end() == 0, "the neighbour failed")
+            node.wait_used(0, "after all have ended")
+
+
+main({"space-files": space_files, "space-guests": space_guests, "space-outside": space_outside,
+      "dma-buf": dma_buf, "extract": extract,
       "extract-many": extract_many, "export-info": export_info})

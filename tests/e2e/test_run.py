@@ -3,6 +3,7 @@ namespaces, privileges. As root and as an ordinary user."""
 
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -432,6 +433,11 @@ class Privileges(launch.LaunchTest):
         self.assertEqual(fields["Groups"].split(), [])
         self.assertEqual(fields["NoNewPrivs"], "1")
         self.assertEqual(fields["SigBlk"], "0" * 16)
+        # The limit counts all processes of a uid, which others may take. Who may not raise it gives its most.
+        with open(f"/proc/{shim}/limits", encoding="utf-8") as text:
+            (most,) = [line[26:].split()[:2] for line in text if line.startswith("Max processes")]
+        own = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        self.assertIn(most, (["unlimited"] * 2, [str(own)] * 2))
         self.assertEqual(os.readlink(f"/proc/{shim}/cwd"), "/")
         with open(f"/proc/{shim}/environ", "rb") as text:
             self.assertEqual(text.read(), b"")

@@ -238,8 +238,11 @@ def daemon_killed(node, daemon):
     """Without cgpud shares hold, and after."""
     a, b = Member(node, "thirty", "--weight", "30").feed(), Member(node, "seventy", "--weight", "70").feed()
     t.wait_for(lambda: 3 * b.slice_us() == 7 * a.slice_us(), lambda: "no slices: %s" % _groups(node))
+    before = _groups(node)
     daemon.stop(signal.SIGKILL)
-    close(Look(node, a, b).until(10000)[0], [30, 70], 3)
+    got, _ = Look(node, a, b).until(10000)
+    t.check(abs(got[0] - 30) <= 3 and abs(got[1] - 70) <= 3, "%s %%, with %s before and %s after" %
+            (got, before, _groups(node)))
     daemon.start()
     close(Look(node, a, b).until(2000)[0], [30, 70], 3)
     _end(a, b)

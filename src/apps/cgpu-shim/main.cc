@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -137,6 +138,28 @@ Result<> Serve() {
   return done;
 }
 
+// Sets the limits of this process: as many files as it may have, and little memory. The host pays
+// for a shim, whatever its container does. Beyond the limit it ends, and its container with it.
+//
+// A cgroup cannot do this: UVM charges pages of the tenant's managed memory to whoever makes the
+// request that moves them to the host, and that is this process
+// (NVIDIA/open-gpu-kernel-modules 595.45.04 kernel-open/nvidia-uvm/uvm_va_block.c,
+// uvm_memcg_context_start()).
+void SetOwnLimits() {
+  constexpr rlim_t kMostMemory = rlim_t{512} << 20U;  // in use are some MiB, and 64 for stacks
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+  }
+#ifndef __SANITIZE_ADDRESS__  // which maps terabytes
+  if (getrlimit(RLIMIT_DATA, &limit) == 0) {
+    limit.rlim_cur = std::min(limit.rlim_max, kMostMemory);
+    (void)setrlimit(RLIMIT_DATA, &limit);
+  }
+#endif
+}
+
 Result<> Interleave() {
   const UniqueFd socket(kShimControlFd);
   (void)fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
@@ -152,11 +175,7 @@ Result<> Interleave() {
 int main(int argc, char** argv) {
   // One heap for all threads, because their stacks come and go: this process must stay small.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): the only thread yet
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files);
-  }
+  cgpu::shim::SetOwnLimits();
   cgpu::os::KeepSpare();
   const std::string_view word = argc > 1 ? argv[1] : "";
   const auto done = word == cgpu::shim::kCheckWord    ? cgpu::shim::CheckHandover()

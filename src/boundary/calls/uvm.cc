@@ -229,6 +229,10 @@ Decision DecideRegisterChannel(Container& container, Call& call, Decision decisi
   decision.reservation = std::move(*reservation);
   decision.uvm_range = {params.base, params.base};
   if (params.length != 0 && params.base + params.length > params.base) {
+    if (space.HasMostWindows(*gpu)) {
+      container.ledger.Cancel(decision.reservation);
+      return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
+    }
     decision.uvm_range.end = params.base + params.length;
     decision.uvm_planned = {*gpu};
   }
