@@ -69,8 +69,8 @@ std::optional<std::size_t> RangeQuestions::CountHolders(const boundary::AddressR
       return std::nullopt;
     }
     *questions -= parts.size();
-    const bool holds =
-        std::ranges::any_of(parts, [&](const auto& part) { return HasRange(*one.file, part); });
+    const bool holds = std::ranges::any_of(
+        parts, [&](const auto& part) { return Ask(*one.file, part) != Answer::kFree; });
     held += holds ? 1 : 0;
   }
   return held;
@@ -106,7 +106,7 @@ bool RangeQuestions::FindsInGaps(const std::vector<KnownFile>& files,
   }
   for (std::size_t asked = 0; asked < std::min(gaps.size(), kMostGaps); ++asked) {
     next_gap_ %= gaps.size();
-    if (HasRange(*gaps[next_gap_].first, gaps[next_gap_].second)) {
+    if (Ask(*gaps[next_gap_].first, gaps[next_gap_].second) == Answer::kTaken) {
       return true;  // asked about first the next time
     }
     ++next_gap_;
@@ -150,7 +150,7 @@ std::uint64_t RangeQuestions::Occupied(const KeptFile& file, const boundary::Add
     const boundary::AddressRange part = parts.back();
     parts.pop_back();
     --*questions;
-    if (!HasRange(file, part)) {
+    if (Ask(file, part) != Answer::kTaken) {
       continue;
     }
     if (part.end - part.start <= kBlock) {
@@ -193,22 +193,25 @@ std::vector<RangeQuestions::KnownFile> RangeQuestions::KnownFiles() {
   return files;
 }
 
-// Returns true also where it cannot be told.
-bool RangeQuestions::HasRange(const KeptFile& file, const boundary::AddressRange& range) {
+// kUnclear: the driver had no memory, or the like.
+RangeQuestions::Answer RangeQuestions::Ask(const KeptFile& file,
+                                           const boundary::AddressRange& range) {
   const std::uint64_t start = range.start / kPage * kPage;
   const std::uint64_t end = (range.end + kPage - 1) / kPage * kPage;
   const rm::UVM_RANGE_HEAD head{start, end - start};
   boundary::Call made = OwnCall(file.key, rm::UVM_CREATE_EXTERNAL_RANGE, abi_, head);
   const int error = executor_.ExecuteUvm(file.file.get(), made);
   if (error != 0) {
-    return error != ENOTCONN;  // a simulated driver is gone, with everything it had
+    // A simulated driver may be gone, with everything it had.
+    return error == ENOTCONN ? Answer::kFree : Answer::kUnclear;
   }
-  if (boundary::StatusOf(made) != rm::NV_OK) {
-    return true;
+  const auto status = boundary::StatusOf(made);
+  if (status != rm::NV_OK) {
+    return status == rm::NV_ERR_UVM_ADDRESS_IN_USE ? Answer::kTaken : Answer::kUnclear;
   }
   boundary::Call freed = OwnCall(file.key, rm::UVM_FREE, abi_, head);
   (void)executor_.ExecuteUvm(file.file.get(), freed);
-  return false;
+  return Answer::kFree;
 }
 
 }  // namespace cgpu::shim

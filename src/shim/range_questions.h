@@ -85,7 +85,8 @@ class RangeQuestions {
   [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
                                                         const std::vector<KnownFile>& files,
                                                         std::size_t* questions);
-  [[nodiscard]] bool HasRange(const KeptFile& file, const boundary::AddressRange& range);
+  enum class Answer : std::uint8_t { kFree, kTaken, kUnclear };
+  [[nodiscard]] Answer Ask(const KeptFile& file, const boundary::AddressRange& range);
 
   const rm::Abi& abi_;
   Accounting& accounting_;
