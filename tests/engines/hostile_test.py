@@ -213,7 +213,8 @@ def inside(test):
     """From inside, nothing is reached of what is outside: no descriptor is left open by those who made
     the container, no socket of cgpu's, no other process, no other GPU."""
     bundles = isinstance(test.engine, Runc)
-    look = ["sh", "-c", "ls -l /proc/1/fd /proc/self/fd"]
+    # Some runtimes are done before the first process has become the program.
+    look = ["sh", "-c", "until grep -q sleep /proc/1/comm; do :; done; ls -l /proc/1/fd /proc/self/fd"]
     there = {}
     for plain in (True, False):
         test.engine.run("files", ["sleep", "100000"], detach=True, plain=plain, env=SLICE)
