@@ -150,10 +150,13 @@ void ManagedTracker::Resolve(const std::vector<std::pair<Doubt, std::size_t>>& h
   (void)Recharge(before, {});
 }
 
-AddressRanges ManagedTracker::Charged() const {
-  AddressRanges all;
+std::vector<ChargedRange> ManagedTracker::Charges() const {
+  std::map<std::uint64_t, long> changes;
   const auto add = [&](const AddressRanges& ranges) {
-    all.insert(all.end(), ranges.begin(), ranges.end());
+    for (const AddressRange& range : ranges) {
+      ++changes[range.start];
+      --changes[range.end];
+    }
   };
   for (const auto& [witness, space] : spaces_) {
     add(space.counted);
@@ -161,10 +164,18 @@ AddressRanges ManagedTracker::Charged() const {
   }
   for (const Mapping* mapping : Waiting()) {
     if (!mapping->watched) {
-      all.push_back(mapping->claim.range);
+      add({mapping->claim.range});
     }
   }
-  return Ordered(std::move(all));
+  std::vector<ChargedRange> charges;
+  long now = 0;
+  for (auto at = changes.begin(); at != changes.end(); ++at) {
+    now += at->second;
+    if (now > 0) {
+      charges.push_back({{at->first, std::next(at)->first}, static_cast<std::size_t>(now)});
+    }
+  }
+  return charges;
 }
 
 }  // namespace cgpu::boundary

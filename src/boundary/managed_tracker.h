@@ -60,6 +60,7 @@
 #include <vector>
 
 #include "boundary/managed.h"
+#include "boundary/range_search.h"
 #include "ledger/ledger.h"
 
 namespace cgpu {
@@ -124,8 +125,8 @@ class ManagedTracker {
   // Returns the part of its range that is counted for its process.
   [[nodiscard]] AddressRanges Counted(const Claim& claim) const;
 
-  // Returns all addresses that are charged, in order.
-  [[nodiscard]] AddressRanges Charged() const;
+  // Returns the addresses that are charged, in order: cut wherever the number of charges changes.
+  [[nodiscard]] std::vector<ChargedRange> Charges() const;
   // Returns true if nothing is charged or watched.
   [[nodiscard]] bool Empty() const { return spaces_.empty() && now_.empty() && over_.empty(); }
   // Returns the threads that are not known to have come out of a mapping.

@@ -159,9 +159,10 @@ void UvmSpace::Load(StateReader& reader, ledger::Gpu gpus) {
 
 void UvmSpace::LoadWindow(StateReader& reader, ledger::Gpu gpus) {
   const ledger::Gpu gpu = LoadGpu(reader, gpus);
-  const AddressRange window = LoadAddresses(reader);
-  if (Check(reader, window.start < window.end, "a window of nothing")) {
-    windows_[gpu] = Union(windows_[gpu], {window});
+  const std::uint64_t start = reader.Number();
+  const std::uint64_t end = reader.Number();
+  if (Check(reader, start < end, "a window of nothing")) {
+    AddWindow(gpu, start, end);
   }
 }
 
@@ -192,6 +193,7 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Gpu gpus) {
   }
   if (start < end) {
     tables_[gpu].Map(start, end);
+    AddWindow(gpu, start, end);  // not in states of earlier versions
   }
   AddChannel(name, gpu, start, end, hold);
 }

@@ -65,13 +65,15 @@ TEST(UvmSpace, WhatGoesWithARangeAndWithAGpu) {
   space.PlanPiece(1, kBase + 64 * kMib, kBase + 65 * kMib);
   space.AddChannel({5, 6}, 1, kBase + 64 * kMib, kBase + 65 * kMib, 2);
   const AddressRanges window = {{kBase + 64 * kMib, kBase + 65 * kMib}};
-  EXPECT_EQ(space.Windows(), window);
+  space.AddWindow(1, kBase + 64 * kMib + 1, kBase + 65 * kMib - 1);
+  EXPECT_EQ(space.Windows(1), window);
+  EXPECT_TRUE(space.Windows(0).empty());
   space.RemoveChannel({5, 6});
-  EXPECT_EQ(space.Windows(), window) << "another channel of its group may have mapped there";
+  EXPECT_EQ(space.Windows(1), window) << "another channel of its group may have mapped there";
   space.PlanPiece(1, kBase + 64 * kMib, kBase + 65 * kMib);
   space.AddChannel({5, 7}, 1, kBase + 64 * kMib, kBase + 65 * kMib, 3);
   space.RemoveGpu(1);
-  EXPECT_TRUE(space.Windows().empty());
+  EXPECT_TRUE(space.Windows(1).empty());
   EXPECT_EQ(space.TakeReleased(), (std::vector<UvmSpace::Hold>{2, 3}));
   EXPECT_EQ(space.Bytes(1), 0U);
   space.RemoveRange(kBase);

@@ -62,11 +62,6 @@ void UvmSpace::AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledge
   RemoveChannel(channel);  // a stale one: the driver has just taken the new
   Use(hold);
   channels_[channel] = {gpu, start, end, hold};
-  if (start < end) {
-    constexpr std::uint64_t kPage = 4096;
-    windows_[gpu] =
-        Union(windows_[gpu], {{start / kPage * kPage, (end - 1) / kPage * kPage + kPage}});
-  }
 }
 
 void UvmSpace::RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel) {
@@ -123,12 +118,15 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> UvmSpace::Channels() const 
   return all;
 }
 
-AddressRanges UvmSpace::Windows() const {
-  AddressRanges all;
-  for (const auto& [gpu, windows] : windows_) {
-    all = Union(all, windows);
-  }
-  return all;
+void UvmSpace::AddWindow(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end) {
+  constexpr std::uint64_t kPage = 4096;
+  windows_[gpu] =
+      Union(windows_[gpu], {{start / kPage * kPage, (end - 1) / kPage * kPage + kPage}});
+}
+
+AddressRanges UvmSpace::Windows(ledger::Gpu gpu) const {
+  const auto windows = windows_.find(gpu);
+  return windows == windows_.end() ? AddressRanges{} : windows->second;
 }
 
 bool UvmSpace::HasMostWindows(ledger::Gpu gpu) const {

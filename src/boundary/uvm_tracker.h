@@ -60,11 +60,13 @@ class UvmSpace {
   void AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Gpu gpu,
                   std::uint64_t start, std::uint64_t end, Hold hold);
   void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
-  // Returns the addresses that were named for channels, in order: UVM puts what it maps for them
-  // somewhere in there. The channels of a group share that, and the last one that goes takes it
-  // along, whatever addresses it named itself (uvm_user_channel.c, find_va_range()). So these stay
-  // until the GPU's address space goes.
-  [[nodiscard]] AddressRanges Windows() const;
+  // Notes addresses that are named for a channel: UVM puts what it maps for it somewhere in there.
+  // The channels of a group share that, and the last one that goes takes it along, whatever
+  // addresses it named itself, and whether it could be registered at last (uvm_user_channel.c,
+  // find_va_range()). So these stay until the GPU's address space goes.
+  void AddWindow(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end);
+  // Returns those of a GPU, in order and in whole pages.
+  [[nodiscard]] AddressRanges Windows(ledger::Gpu gpu) const;
   // Returns true if channels on this GPU have named as many separate addresses as they may.
   [[nodiscard]] bool HasMostWindows(ledger::Gpu gpu) const;
 

@@ -24,6 +24,7 @@ constexpr std::uint64_t kUsPerMs = 1'000;
 constexpr int kUnreportedMs = 1'000;
 // Times as long as such a look took, until the next one.
 constexpr std::uint64_t kRestForOthers = 10;
+constexpr std::uint64_t kMostRestUs = 10'000'000;
 
 UniqueFd MakeEvent() {
   return UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -122,7 +123,10 @@ void Housekeeping::Run() {
       const std::uint64_t began = NowUs();
       server_.managed().LookForOthers();
       const std::uint64_t now = NowUs();
-      others_due_us_ = now + std::max(kUnreportedMs * kUsPerMs, kRestForOthers * (now - began));
+      // Nobody knows the moment beforehand, and a container that makes looks slow puts them off a
+      // little only.
+      const std::uint64_t pause = (kUnreportedMs / 2 + now % kUnreportedMs) * kUsPerMs;
+      others_due_us_ = now + std::clamp(kRestForOthers * (now - began), pause, kMostRestUs);
     }
     const MutexLock lock(mutex_);
     looking_ = false;

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -238,17 +239,22 @@ void ManagedMemory::ResetAttention() const {
 }
 
 void ManagedMemory::LookForOthers() {
-  constexpr int kCertain = 2;
-  bool found = questions_.FindsUnknown();
-  if (found) {
+  using Found = boundary::RangeSearch::Found;
+  constexpr int kCertain = 4;
+  const auto enough = [this] { return hurry_.on(); };
+  Found found = questions_.FindUnknown(enough);
+  if (found == Found::kUnknown) {
     // It may be the container's own: a mapping that nobody has looked for yet, or what is left of a
     // process that has ended.
     (void)Settle(true);
     questions_.CleanUpMappings();
-    found = questions_.FindsUnknown();
+    found = questions_.FindUnknown(enough);
+    others_ += found == Found::kUnknown ? 2 : (found == Found::kUnfinished ? 1 : 0);
   }
-  found_others_ = found ? found_others_ + 1 : 0;
-  if (found_others_ == kCertain) {
+  if (found == Found::kNothing) {
+    others_ = std::max(others_ - 1, 0);
+  }
+  if (others_ >= kCertain) {
     processes_.Condemn(
         "managed memory of a process outside of the container: the container is ended");
   }

@@ -56,7 +56,8 @@ class ManagedMemory {
   // Returns true if a process outside of the container may have been sent a file of nvidia-uvm.
   [[nodiscard]] bool MayBeShared() const { return questions_.HasFiles(); }
   // Looks for managed memory that such a process has made in the container's address spaces, and
-  // ends the container if it is found twice in a row. One thread calls it, every second.
+  // ends the container if it is found in two looks that follow each other, or in many of them. One
+  // thread calls it, about every second.
   void LookForOthers();
 
   // Returns true while it watches for what a thread may map at any time.
@@ -87,7 +88,7 @@ class ManagedMemory {
   const UniqueFd attention_;          // an eventfd
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   Witnesses witnesses_;
-  int found_others_ = 0;  // times in a row; for LookForOthers()
+  int others_ = 0;  // how certain LookForOthers() is
   // Held throughout a settlement. The questions' lock comes after it.
   Mutex settle_mutex_ CGPU_ACQUIRED_BEFORE(accounting_.mutex);
 };

@@ -11,20 +11,28 @@
 namespace cgpu::shim {
 namespace {
 
+using boundary::RangeSearch;
+
 constexpr std::uint64_t kPage = 4096;
 // Most questions in one settlement; the rest waits for the next.
 constexpr std::size_t kMostQuestions = 4096;
-// Most gaps in one search for unknown ranges: some milliseconds, in which no range can be made.
-constexpr std::size_t kMostGaps = 512;
-// All addresses that a process can map a file of UVM at: its offset is its address, and a page is
-// there below (mmap_min_addr).
-constexpr boundary::AddressRange kAddresses{kPage, std::uint64_t{1} << 57};
-// Allowance for ranges of channels: they are counted in whole blocks.
-constexpr std::uint64_t kRounding = std::uint64_t{64} << 20U;
 // Timeout for a call that makes ranges. If it is in the driver for longer, the doubts stay.
 constexpr std::chrono::milliseconds kDriverTimeout{50};
+// Limit of the time that a search waits for such calls. Others wait meanwhile; a tenant that never
+// lets it look would wait so long each time.
+constexpr std::chrono::milliseconds kMostPatience{1'600};
+// Time of one search. No range can be made meanwhile.
+constexpr std::chrono::milliseconds kSearchTime{10};
 
 }  // namespace
+
+RangeQuestions::RangeQuestions(const rm::Abi& abi, Accounting& accounting, Executor& executor,
+                               const UvmFiles& files)
+    : abi_(abi),
+      accounting_(accounting),
+      executor_(executor),
+      files_(files),
+      patience_(kDriverTimeout) {}
 
 void RangeQuestions::SettleDoubts() {
   {
@@ -34,8 +42,8 @@ void RangeQuestions::SettleDoubts() {
     }
   }
   CleanUpMappings();
-  const std::unique_lock alone(mutex_, kDriverTimeout);
-  if (!alone.owns_lock()) {
+  const std::unique_lock alone(lock_, kDriverTimeout);
+  if (!alone.owns_lock() || !FreeLeftOvers()) {
     return;
   }
   std::vector<boundary::ManagedTracker::Doubt> doubts;
@@ -70,98 +78,54 @@ std::optional<std::size_t> RangeQuestions::CountHolders(const boundary::AddressR
     }
     *questions -= parts.size();
     const bool holds = std::ranges::any_of(
-        parts, [&](const auto& part) { return Ask(*one.file, part) != Answer::kFree; });
+        parts, [&](const auto& part) { return Ask(one.file, part) != RangeSearch::Answer::kFree; });
     held += holds ? 1 : 0;
   }
   return held;
 }
 
-bool RangeQuestions::FindsUnknown() {
-  const std::unique_lock alone(mutex_, kDriverTimeout);
-  if (!alone.owns_lock()) {
-    return false;
+RangeSearch::Found RangeQuestions::FindUnknown(const std::function<bool()>& enough) {
+  const std::unique_lock alone(lock_, patience_);
+  patience_ = alone.owns_lock() ? kDriverTimeout : std::min(2 * patience_, kMostPatience);
+  if (!alone.owns_lock() || !FreeLeftOvers()) {
+    return RangeSearch::Found::kUnfinished;
   }
-  boundary::AddressRanges charged;
-  std::uint64_t used = 0;
-  {
-    const MutexLock lock(accounting_.mutex);
-    charged = accounting_.boundary.managed().Charged();
-    for (ledger::Gpu gpu = 0; gpu < accounting_.boundary.gpus().size(); ++gpu) {
-      used += accounting_.ledger.Used(gpu);
-    }
-  }
-  std::vector<KnownFile> files = KnownFiles();
-  std::erase_if(files, [](const KnownFile& one) { return !one.has_gpu; });
-  return FindsInGaps(files, charged) || FindsTooMuchInWindows(files, charged, used + kRounding);
+  const std::vector<KnownFile> files = KnownFiles();
+  const RangeSearch::View view = Accounted(files);
+  const auto ask = [&](std::uint64_t key, const boundary::AddressRange& range) {
+    const auto file =
+        std::ranges::find_if(files, [&](const KnownFile& one) { return one.file->key == key; });
+    return Ask(file->file, range);
+  };
+  const auto until = std::chrono::steady_clock::now() + kSearchTime;
+  return search_.Find(view, ask, [&] {
+    return enough() || !left_over_.empty() || std::chrono::steady_clock::now() >= until;
+  });
 }
 
-bool RangeQuestions::FindsInGaps(const std::vector<KnownFile>& files,
-                                 const boundary::AddressRanges& charged) {
-  std::vector<std::pair<std::shared_ptr<KeptFile>, boundary::AddressRange>> gaps;
+// Returns what the accounting has of those files that have a GPU.
+RangeSearch::View RangeQuestions::Accounted(const std::vector<KnownFile>& files) {
+  RangeSearch::View view;
+  const MutexLock lock(accounting_.mutex);
+  const std::size_t gpus = accounting_.boundary.gpus().size();
+  for (ledger::Gpu gpu = 0; gpu < gpus; ++gpu) {
+    view.used.push_back(accounting_.ledger.Used(gpu));
+  }
+  view.charges = accounting_.boundary.managed().Charges();
   for (const KnownFile& one : files) {
-    const auto known = Union(Union(one.known, one.windows), charged);
-    for (const auto& gap : boundary::Without({kAddresses}, known)) {
-      gaps.emplace_back(one.file, gap);
-    }
-  }
-  for (std::size_t asked = 0; asked < std::min(gaps.size(), kMostGaps); ++asked) {
-    next_gap_ %= gaps.size();
-    if (Ask(*gaps[next_gap_].first, gaps[next_gap_].second) == Answer::kTaken) {
-      return true;  // asked about first the next time
-    }
-    ++next_gap_;
-  }
-  return false;
-}
-
-bool RangeQuestions::FindsTooMuchInWindows(const std::vector<KnownFile>& files,
-                                           const boundary::AddressRanges& charged,
-                                           std::uint64_t most) {
-  std::vector<std::pair<std::shared_ptr<KeptFile>, boundary::AddressRange>> windows;
-  std::uint64_t bytes = 0;
-  for (const KnownFile& one : files) {
-    for (const auto& window : boundary::Without(one.windows, Union(one.known, charged))) {
-      windows.emplace_back(one.file, window);
-      bytes += window.end - window.start;
-    }
-  }
-  if (bytes <= most) {
-    return false;
-  }
-  std::size_t questions = kMostQuestions;
-  std::uint64_t occupied = 0;
-  for (const auto& [file, window] : windows) {
-    occupied += Occupied(*file, window, most - occupied, &questions);
-    if (occupied > most) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// Returns how much of the range is in blocks that hold anything; no more than just over `most`, nor
-// than can be found by so many questions.
-std::uint64_t RangeQuestions::Occupied(const KeptFile& file, const boundary::AddressRange& range,
-                                       std::uint64_t most, std::size_t* questions) {
-  constexpr std::uint64_t kBlock = std::uint64_t{2} << 20U;
-  std::uint64_t occupied = 0;
-  std::vector<boundary::AddressRange> parts = {range};
-  while (!parts.empty() && *questions > 0 && occupied <= most) {
-    const boundary::AddressRange part = parts.back();
-    parts.pop_back();
-    --*questions;
-    if (Ask(file, part) != Answer::kTaken) {
+    const boundary::UvmSpace* space = accounting_.boundary.FindSpace(one.file->key);
+    if (space == nullptr || space->gpus().empty()) {
       continue;
     }
-    if (part.end - part.start <= kBlock) {
-      occupied += part.end - part.start;
-      continue;
+    RangeSearch::File& file = view.files.emplace_back();
+    file.key = one.file->key;
+    file.known = one.known;
+    for (ledger::Gpu gpu = 0; gpu < gpus; ++gpu) {
+      file.windows.push_back(space->Windows(gpu));
     }
-    const std::uint64_t middle = (part.start + (part.end - part.start) / 2) / kPage * kPage;
-    parts.push_back({middle, part.end});
-    parts.push_back({part.start, middle});
   }
-  return occupied;
+  std::ranges::sort(view.files, {}, &RangeSearch::File::key);
+  return view;
 }
 
 void RangeQuestions::CleanUpMappings() {
@@ -176,42 +140,50 @@ std::vector<RangeQuestions::KnownFile> RangeQuestions::KnownFiles() {
   std::vector<KnownFile> files;
   for (auto& file : files_.All()) {
     boundary::AddressRanges known;
-    boundary::AddressRanges windows;
-    bool has_gpu = false;
     const MutexLock lock(accounting_.mutex);
     if (const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
         space != nullptr) {
       for (const auto& [base, length] : space->Ranges()) {
         known.push_back({base, base + length});
       }
-      windows = space->Windows();
-      has_gpu = !space->gpus().empty();
     }
-    files.push_back(
-        {std::move(file), boundary::Ordered(std::move(known)), std::move(windows), has_gpu});
+    files.push_back({std::move(file), boundary::Ordered(std::move(known))});
   }
   return files;
 }
 
-// kUnclear: the driver had no memory, or the like.
-RangeQuestions::Answer RangeQuestions::Ask(const KeptFile& file,
-                                           const boundary::AddressRange& range) {
-  const std::uint64_t start = range.start / kPage * kPage;
-  const std::uint64_t end = (range.end + kPage - 1) / kPage * kPage;
-  const rm::UVM_RANGE_HEAD head{start, end - start};
-  boundary::Call made = OwnCall(file.key, rm::UVM_CREATE_EXTERNAL_RANGE, abi_, head);
-  const int error = executor_.ExecuteUvm(file.file.get(), made);
+// Returns kUnclear where the driver has no memory, or the like.
+RangeSearch::Answer RangeQuestions::Ask(const std::shared_ptr<KeptFile>& file,
+                                        const boundary::AddressRange& range) {
+  const boundary::AddressRange pages{range.start / kPage * kPage,
+                                     (range.end + kPage - 1) / kPage * kPage};
+  const rm::UVM_RANGE_HEAD head{pages.start, pages.end - pages.start};
+  boundary::Call made = OwnCall(file->key, rm::UVM_CREATE_EXTERNAL_RANGE, abi_, head);
+  const int error = executor_.ExecuteUvm(file->file.get(), made);
   if (error != 0) {
     // A simulated driver may be gone, with everything it had.
-    return error == ENOTCONN ? Answer::kFree : Answer::kUnclear;
+    return error == ENOTCONN ? RangeSearch::Answer::kFree : RangeSearch::Answer::kUnclear;
   }
   const auto status = boundary::StatusOf(made);
   if (status != rm::NV_OK) {
-    return status == rm::NV_ERR_UVM_ADDRESS_IN_USE ? Answer::kTaken : Answer::kUnclear;
+    return status == rm::NV_ERR_UVM_ADDRESS_IN_USE ? RangeSearch::Answer::kTaken
+                                                   : RangeSearch::Answer::kUnclear;
   }
-  boundary::Call freed = OwnCall(file.key, rm::UVM_FREE, abi_, head);
-  (void)executor_.ExecuteUvm(file.file.get(), freed);
-  return Answer::kFree;
+  left_over_.emplace_back(file, pages);
+  (void)FreeLeftOvers();
+  return RangeSearch::Answer::kFree;
+}
+
+// Frees the ranges that questions have made. Returns false if one stays: nothing may be asked then.
+bool RangeQuestions::FreeLeftOvers() {
+  std::erase_if(left_over_, [&](const auto& entry) {
+    const auto& [file, range] = entry;
+    const rm::UVM_RANGE_HEAD head{range.start, range.end - range.start};
+    boundary::Call freed = OwnCall(file->key, rm::UVM_FREE, abi_, head);
+    const int error = executor_.ExecuteUvm(file->file.get(), freed);
+    return error == ENOTCONN || (error == 0 && boundary::StatusOf(freed) == rm::NV_OK);
+  });
+  return left_over_.empty();
 }
 
 }  // namespace cgpu::shim

@@ -16,15 +16,19 @@
 #ifndef CGPU_SHIM_RANGE_QUESTIONS_H_
 #define CGPU_SHIM_RANGE_QUESTIONS_H_
 
+#include <chrono>
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
+#include <utility>
 #include <vector>
 
+#include "base/shared_lock.h"
 #include "boundary/address_ranges.h"
 #include "boundary/decision.h"
+#include "boundary/range_search.h"
 #include "rm/abi.h"
 #include "shim/accounting.h"
 #include "shim/executor.h"
@@ -36,15 +40,14 @@ namespace cgpu::shim {
 class RangeQuestions {
  public:
   // Excludes questions while it is held.
-  using NoQuestions = std::shared_lock<std::shared_timed_mutex>;
+  using NoQuestions = std::shared_lock<SharedLock>;
 
   // All outlive this.
   RangeQuestions(const rm::Abi& abi, Accounting& accounting, Executor& executor,
-                 const UvmFiles& files)
-      : abi_(abi), accounting_(accounting), executor_(executor), files_(files) {}
+                 const UvmFiles& files);
 
   // Excludes questions while a tenant makes or frees a range, until that is in the accounting.
-  [[nodiscard]] NoQuestions KeepOut() { return NoQuestions(mutex_); }
+  [[nodiscard]] NoQuestions KeepOut() { return NoQuestions(lock_); }
   // Excludes them if a call with this decision does so; else holds nothing.
   [[nodiscard]] NoQuestions KeepOut(const boundary::Decision& decision) {
     return decision.effects.changes_ranges ? KeepOut() : NoQuestions();
@@ -56,12 +59,10 @@ class RangeQuestions {
 
   // Returns true if the container has files.
   [[nodiscard]] bool HasFiles() const { return files_.size() != 0; }
-  // Returns whether one of the files, with a GPU, has a range that is not in the accounting. Asks
-  // about no more than some hundreds of gaps between known ranges, and the next time about others.
-  // Where UVM may have put ranges for channels there may be as much as the container is charged
-  // for: these hold no other memory than what is charged. Returns false where a call takes long.
-  // One caller at a time.
-  [[nodiscard]] bool FindsUnknown();
+  // Looks for ranges that are not in the accounting (boundary/range_search.h), for some
+  // milliseconds and until `enough` returns true. Goes on where the last look stopped; kUnfinished
+  // also where nobody could look, because calls take long. One caller at a time.
+  [[nodiscard]] boundary::RangeSearch::Found FindUnknown(const std::function<bool()>& enough);
   // Cleans up managed ranges. With the sharing mode, the managed ranges of an address space that
   // ends with its last process keep their memory until they are cleaned up
   // (kernel-open/nvidia-uvm/uvm.c, uvm_vm_close_managed). A file where that fails keeps them.
@@ -70,32 +71,28 @@ class RangeQuestions {
  private:
   struct KnownFile {
     std::shared_ptr<KeptFile> file;
-    boundary::AddressRanges known;    // ranges in it that are not managed, by the accounting
-    boundary::AddressRanges windows;  // where it may have ranges for channels
-    bool has_gpu = false;
+    boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
   };
   [[nodiscard]] std::vector<KnownFile> KnownFiles();
-  [[nodiscard]] bool FindsInGaps(const std::vector<KnownFile>& files,
-                                 const boundary::AddressRanges& charged);
-  [[nodiscard]] bool FindsTooMuchInWindows(const std::vector<KnownFile>& files,
-                                           const boundary::AddressRanges& charged,
-                                           std::uint64_t most);
-  [[nodiscard]] std::uint64_t Occupied(const KeptFile& file, const boundary::AddressRange& range,
-                                       std::uint64_t most, std::size_t* questions);
+  [[nodiscard]] boundary::RangeSearch::View Accounted(const std::vector<KnownFile>& files);
   [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
                                                         const std::vector<KnownFile>& files,
                                                         std::size_t* questions);
-  enum class Answer : std::uint8_t { kFree, kTaken, kUnclear };
-  [[nodiscard]] Answer Ask(const KeptFile& file, const boundary::AddressRange& range);
+  [[nodiscard]] boundary::RangeSearch::Answer Ask(const std::shared_ptr<KeptFile>& file,
+                                                  const boundary::AddressRange& range);
+  [[nodiscard]] bool FreeLeftOvers();
 
   const rm::Abi& abi_;
   Accounting& accounting_;
   Executor& executor_;
   const UvmFiles& files_;
-  std::size_t next_gap_ = 0;  // where FindsUnknown() begins
+  boundary::RangeSearch search_;
+  std::chrono::milliseconds patience_;  // of FindUnknown() for calls that take long
   // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
-  // No member is its own.
-  std::shared_timed_mutex mutex_;
+  // No other member but `left_over_` is its own.
+  SharedLock lock_;
+  // Ranges of our own that could not be freed: UVM answers nothing while the machine goes to sleep.
+  std::vector<std::pair<std::shared_ptr<KeptFile>, boundary::AddressRange>> left_over_;
 };
 
 }  // namespace cgpu::shim

@@ -2,6 +2,7 @@
 // users never start it by hand.
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -151,6 +152,14 @@ void SetOwnLimits() {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  // The stacks of all threads count, used or not.
+  constexpr std::size_t kStack = std::size_t{1} << 20U;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) == 0) {
+    (void)pthread_attr_setstacksize(&attributes, kStack);
+    (void)pthread_setattr_default_np(&attributes);
+    (void)pthread_attr_destroy(&attributes);
   }
 #ifndef __SANITIZE_ADDRESS__  // which maps terabytes
   if (getrlimit(RLIMIT_DATA, &limit) == 0) {

@@ -236,7 +236,11 @@ Decision DecideRegisterChannel(Container& container, Call& call, Decision decisi
     decision.uvm_range.end = params.base + params.length;
     decision.uvm_planned = {*gpu};
   }
-  return ReserveTables(container, call, std::move(decision), space);
+  decision = ReserveTables(container, call, std::move(decision), space);
+  if (decision.action == Decision::Action::kExecute && !decision.uvm_planned.empty()) {
+    space.AddWindow(*gpu, decision.uvm_range.start, decision.uvm_range.end);
+  }
+  return decision;
 }
 
 Decision DecideMapExternal(Container& container, Call& call, Decision decision, UvmSpace& space) {
