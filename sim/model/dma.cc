@@ -9,6 +9,8 @@
 namespace cgpu::sim {
 namespace {
 
+constexpr rm::NvU64 kAddresses = rm::NvU64{1} << 49;  // of a GPU's address space
+
 rm::NvU64 PageOf(rm::NvU32 flags, rm::NvU64 of_memory) {
   switch (rm::NVOS46_FLAGS_PAGE_SIZE.Get(flags)) {
     case rm::NVOS46_FLAGS_PAGE_SIZE_4KB:
@@ -57,8 +59,8 @@ NvStatus DriverModel::MapDma(FileId file, DmaRequest& request) {
   const rm::NvU64 page = PageOf(request.flags, memory->block->page_size);
   if (rm::NVOS46_FLAGS_DMA_OFFSET_FIXED.Get(request.flags) == 0) {
     request.address = range->tables->Reserve(request.length);
-  } else if (request.length > ~rm::NvU64{0} - request.address) {
-    return rm::NV_ERR_INVALID_ARGUMENT;
+  } else if (request.length > kAddresses || request.address > kAddresses - request.length) {
+    return rm::NV_ERR_INVALID_ARGUMENT;  // gpu_vaspace.c gvaspaceAlloc()
   }
   if (!range->tables->Map(request.address, request.length, page)) {
     return rm::NV_ERR_NO_MEMORY;
@@ -191,7 +193,6 @@ NvStatus DriverModel::ConstructInterval(Client& client, AllocRequest& request, O
     return status;
   }
   const bool fixed = (params.flags & rm::NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE) != 0;
-  constexpr rm::NvU64 kAddresses = rm::NvU64{1} << 49;
   if (params.size > kAddresses || (fixed && params.offset > kAddresses - params.size)) {
     return rm::NV_ERR_INSUFFICIENT_RESOURCES;
   }

@@ -165,6 +165,20 @@ TEST_F(Memory, MappingsTakePageTablesByAddressSpace) {
   EXPECT_EQ(before - 64 * kMiB, Used());
 }
 
+TEST_F(Memory, NothingIsMappedBeyondAllAddresses) {
+  const rm::NvHandle memory = mine.AllocVidmem(kMiB);
+  const rm::NvHandle range =
+      mine.Alloc(mine.device, rm::NV01_MEMORY_VIRTUAL, rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS{});
+  const rm::NvU64 before = Used();
+  for (const unsigned shift : {49U, 63U}) {
+    EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT, MapDma(range, memory, rm::NvU64{1} << shift, 4096));
+  }
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT,
+            MapDma(range, memory, (rm::NvU64{1} << 49) - 4096, 2 * 4096));
+  EXPECT_EQ(before, Used());
+  EXPECT_EQ(rm::NV_OK, MapDma(range, memory, (rm::NvU64{1} << 49) - 4096, 4096));
+}
+
 TEST_F(Memory, UnmappingReturnsPageTables) {
   const rm::NvHandle memory = mine.AllocVidmem(kMiB);
   const rm::NvHandle range =
