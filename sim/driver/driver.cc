@@ -369,6 +369,11 @@ Accounting Driver::GetAccounting(Counts* counts) {
   return model_.GetAccounting();
 }
 
+std::vector<ObjectName> Driver::Objects() {
+  const MutexLock lock(mutex_);
+  return model_.Objects();
+}
+
 std::string Driver::CallName(const Call& call) {
   const rm::EscapeRow* row = rm::FindEscape(call.nr);
   std::string escape = row == nullptr ? "ioctl " + Hex(call.nr) : std::string(row->name);

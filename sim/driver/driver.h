@@ -131,6 +131,7 @@ class Driver {
   // One consistent look at everything.
   [[nodiscard]] Accounting GetAccounting(Counts* counts);
   [[nodiscard]] UvmAccounting GetUvmAccounting();
+  [[nodiscard]] std::vector<ObjectName> Objects();
   [[nodiscard]] const std::vector<Gpu>& Gpus() const { return gpus_; }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
 

@@ -91,6 +91,12 @@ struct ClientAccounting {
   std::size_t objects = 0;
   rm::NvU64 bytes = 0;
 };
+struct ObjectName {
+  rm::NvHandle client = 0;
+  rm::NvHandle handle = 0;
+  rm::NvHandle parent = 0;
+  rm::NvU32 cls = 0;
+};
 struct GroupAccounting {
   GpuKey key = 0;  // 0: the engines never heard of it
   rm::NvHandle client = 0;
@@ -289,6 +295,8 @@ class DriverModel {
   // `cls`.
   [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int gpu, rm::NvU32 cls) const;
   [[nodiscard]] Accounting GetAccounting() const;
+  // Returns all objects, also clients.
+  [[nodiscard]] std::vector<ObjectName> Objects() const;
   [[nodiscard]] rm::NvU64 GroupBytes(int gpu) const;
   [[nodiscard]] const GpuMemory& Bar1(int gpu) const {
     return *bar1_[static_cast<std::size_t>(gpu)];

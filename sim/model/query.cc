@@ -111,6 +111,16 @@ std::optional<rm::NvU32> DriverModel::ResidentChannel(int gpu) const {
   return std::nullopt;
 }
 
+std::vector<ObjectName> DriverModel::Objects() const {
+  std::vector<ObjectName> objects;
+  for (const auto& [handle, client] : clients_) {
+    for (const auto& [object_handle, object] : client.objects) {
+      objects.push_back({handle, object_handle, object.parent, object.cls});
+    }
+  }
+  return objects;
+}
+
 Accounting DriverModel::GetAccounting() const {
   Accounting accounting;
   accounting.longest_idle_us = longest_idle_us_;

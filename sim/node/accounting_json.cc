@@ -248,4 +248,12 @@ std::string AccountingJson(const Driver& driver, const GpuLink& link,
   return reply.dump();
 }
 
+std::string ObjectsJson(const std::vector<ObjectName>& objects) {
+  json reply = json::array();
+  for (const ObjectName& object : objects) {
+    reply.push_back({object.client, object.handle, object.parent, object.cls});
+  }
+  return reply.dump();
+}
+
 }  // namespace cgpu::sim

@@ -3,6 +3,7 @@
 #define CGPU_SIM_NODE_ACCOUNTING_JSON_H_
 
 #include <string>
+#include <vector>
 
 #include "sim/driver/driver.h"
 #include "sim/fuse/gpu_link.h"
@@ -20,6 +21,9 @@ struct AllAccounting {
 
 [[nodiscard]] std::string AccountingJson(const Driver& driver, const GpuLink& link,
                                          const AllAccounting& accounting);
+
+// Returns an array with client, handle, parent and class of each object.
+[[nodiscard]] std::string ObjectsJson(const std::vector<ObjectName>& objects);
 
 }  // namespace cgpu::sim
 

@@ -262,6 +262,9 @@ std::string ControlServer::Answer(const std::string& line) {
     return AccountingReply(request.value("starts_from", ~std::uint64_t{0}),
                            request.value("mappings", true));
   }
+  if (command == "objects") {
+    return ResultReply(ObjectsJson(driver_.Objects()));
+  }
   if (command == "sync") {
     const Result<> done = files_.Sync(kSyncTimeout);
     return done.ok() ? ResultReply("{}") : ErrorReply(done.error());
