@@ -21,6 +21,7 @@ set(nightly_engines
   "e2e\\.hook-crun-.*")
 
 set(nightly_long
+  "adversary\\.flips-many"
   "e2e\\.calibrate-(models|interrupted)"
   "e2e\\.report-.*"
   "e2e\\.dashboards-loaded"

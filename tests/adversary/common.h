@@ -168,6 +168,7 @@ std::vector<Entry> EvasionAttacks();
 std::vector<Entry> TrickAttacks();
 std::vector<Entry> FaultAttacks();
 std::vector<Entry> SwapAttacks();
+std::vector<Entry> FlipAttacks();
 
 }  // namespace cgpu::adversary
 
