@@ -30,6 +30,7 @@ set(nightly_long
   "e2e\\.gpu-(kit|lease)-.*"
   "e2e\\.cuda-kit"
   "e2e\\.compute-(used|top|late)"
+  "e2e\\.every-file-thorough"
   "e2e\\.compute-idle-(asked|restart|schedule|preempt)"
   "e2e\\.(model|differential)-.*-550")
 

@@ -38,6 +38,16 @@ for case in whole-550 small-550 whole-580 small-580; do
   done
   echo "soak: $sequences sequences, none differs"
 done
+echo "soak: every row on every file, for $seconds s"
+end=$((SECONDS + seconds)) sequences=0
+while [ $SECONDS -lt $end ]; do
+  status=0
+  python3 tests/e2e/every_file_test.py asked 6 40 >build/soak.log 2>&1 || status=$?
+  [ $status -ne 77 ] || { tail -n 1 build/soak.log; break; }
+  [ $status -eq 0 ] || { cat build/soak.log; exit 1; }
+  sequences=$((sequences + 40))
+done
+echo "soak: $sequences sequences of random calls, and all rows for each 40; none fails"
 echo "soak: compute shares against their model, for $seconds s"
 end=$((SECONDS + seconds)) steps=0
 while [ $SECONDS -lt $end ]; do

@@ -1,5 +1,5 @@
 // A program that makes the calls a test tells it, byte by byte, and says what came back. One line
-// in, one line out (differential_test.py writes and reads them):
+// in, one line out (caller.py writes and reads them):
 //
 //   open FILE PATH     -> ERRNO; FILE is a number of the test's
 //   close FILE         -> ERRNO
@@ -11,12 +11,24 @@
 //                         the driver left them alone.
 //   map FILE BYTES ADDRESS -> ERRNO; pages at that address: of the file at the offset of the same
 //                         number, or with FILE -1 the process's own
+//   unmap BYTES ADDRESS -> ERRNO
+//   listen NAME        -> ERRNO; at an abstract socket
+//   lend FILE...       -> ERRNO; gives these files to the next who connects
+//   borrow NAME FILE... -> ERRNO; connects there and gives what it gets these numbers
+//   fork               -> 0 from a child, which goes on in this process's place
+//   inherit            -> the same, once this process has ended
+//   execute            -> 0 from the program anew, in the same process and with the same files
+//   forbid             -> 0 under the filter of containers without a slice
 //   tables VERSION     -> a line KIND NUMBER SIZE NAME for each class, control, escape (SIZE: the
 //                         least that this driver takes, 0 if none) and request of nvidia-uvm, for
 //                         each escape's sizes with a status (NUMBER << 16 | SIZE and where it
 //                         lies) and for each request where its status lies; then "."
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bit>
@@ -31,12 +43,14 @@
 #include <string>
 #include <vector>
 
+#include "common.h"
 #include "rm/abi.h"
 #include "rm/class_table.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
 #include "rm/uvm_table.h"
 #include "rmclient/raw.h"
+#include "runtime/others_filter.h"
 
 namespace cgpu {
 namespace {
@@ -84,8 +98,80 @@ struct Patch {
   std::size_t size = 0;
 };
 
+// Leaves the talk to a child: the process in front only waits until all its descendants have ended.
+// `ends`: it ends at once, and the child answers when it has.
+void LeaveToChild(bool ends) {
+  if (!ends && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+    Wrong("no subreaper");
+  }
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    Wrong("no child");
+  }
+  if (child > 0) {
+    while (!ends && (wait(nullptr) > 0 || errno == EINTR)) {
+    }
+    _exit(0);
+  }
+  while (ends && getppid() == parent) {
+    sched_yield();
+  }
+}
+
 class Caller {
  public:
+  // The files that Execute() left.
+  void Adopt(const std::vector<std::string>& files) {
+    for (const std::string& file : files) {
+      const std::size_t at = file.find('=');
+      const int fd = std::stoi(file.substr(at + 1));
+      fcntl(fd, F_SETFD, FD_CLOEXEC);
+      files_[std::stoi(file.substr(0, at))] = fd;
+    }
+  }
+
+  [[noreturn]] void Execute() const {
+    std::vector<std::string> words = {"/proc/self/exe"};
+    for (const auto& [file, fd] : files_) {
+      fcntl(fd, F_SETFD, 0);
+      words.push_back(std::to_string(file) + "=" + std::to_string(fd));
+    }
+    std::vector<char*> argv;
+    for (std::string& word : words) {
+      argv.push_back(word.data());
+    }
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    Wrong("not executed");
+  }
+
+  int Listen(const std::string& name) {
+    listener_ = adversary::ListenAt(name);
+    return 0;
+  }
+
+  int Lend(std::istringstream& words) const {
+    const int peer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    for (int file = -1; words >> file;) {
+      adversary::SendFd(peer, FdOf(file));
+    }
+    close(peer);
+    return 0;
+  }
+
+  int Borrow(std::istringstream& words) {
+    std::string name;
+    words >> name;
+    const int peer = adversary::ConnectTo(name);
+    for (int file = -1; words >> file;) {
+      Close(file);
+      files_[file] = adversary::ReceiveFd(peer);
+    }
+    close(peer);
+    return 0;
+  }
+
   int Open(int file, const std::string& path) {
     Close(file);
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -184,6 +270,7 @@ class Caller {
   }
 
   std::map<int, int> files_;
+  int listener_ = -1;
 };
 
 void PrintTables(const std::string& version) {
@@ -226,8 +313,37 @@ void PrintTables(const std::string& version) {
   std::cout << "." << std::endl;
 }
 
-void Run() {
+// Does what is told of processes and of files that change hands. Returns false if it is something
+// else.
+bool PassOn(const std::string& verb, std::istringstream& words, Caller& caller) {
+  int error = 0;
+  if (verb == "fork" || verb == "inherit") {
+    LeaveToChild(verb == "inherit");
+  } else if (verb == "execute") {
+    caller.Execute();
+  } else if (verb == "forbid") {
+    error = InstallOthersFilter().ok() ? 0 : EPERM;
+  } else if (verb == "listen") {
+    std::string name;
+    words >> name;
+    error = caller.Listen(name);
+  } else if (verb == "lend") {
+    error = caller.Lend(words);
+  } else if (verb == "borrow") {
+    error = caller.Borrow(words);
+  } else {
+    return false;
+  }
+  std::cout << error << std::endl;
+  return true;
+}
+
+void Run(const std::vector<std::string>& files) {
   Caller caller;
+  caller.Adopt(files);
+  if (!files.empty()) {
+    std::cout << 0 << std::endl;
+  }
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string verb;
@@ -244,9 +360,11 @@ void Run() {
       std::cout << caller.Close(file) << std::endl;
     } else if (verb == "map" && words >> file >> bytes >> std::hex >> address) {
       std::cout << caller.Map(file, bytes, address) << std::endl;
+    } else if (verb == "unmap" && words >> bytes >> std::hex >> address) {
+      std::cout << (munmap(std::bit_cast<void*>(address), bytes) == 0 ? 0 : errno) << std::endl;
     } else if (verb == "tables" && words >> text) {
       PrintTables(text);
-    } else {
+    } else if (!PassOn(verb, words, caller)) {
       Wrong("no command: " + line);
     }
   }
@@ -255,7 +373,7 @@ void Run() {
 }  // namespace
 }  // namespace cgpu
 
-int main() {
-  cgpu::Run();
+int main(int argc, char** argv) {
+  cgpu::Run({argv + 1, argv + argc});
   return 0;
 }
