@@ -209,6 +209,7 @@ Result<Handover> Desk::Save() const {
   state.allowed = allowed_;
   state.launcher = launcher_;
   state.admin = admin_.get();
+  state.closes = housekeeping_.closes();
   state.server = server_.Save();
   state.watchers = watchers_.Save();
   for (const Connection& one : connections_) {

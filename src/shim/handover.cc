@@ -314,6 +314,7 @@ void Visit(Io& io, S& state) {
     io.File(state.launcher);
     io.File(state.admin);
     io.File(state.upgrader);
+    io.File(state.closes);
   });
   io.Record(kConfig, [&] { io.Config(state.config); });
   io.Record(kAllowed, [&] { io.Numbers(state.allowed); });

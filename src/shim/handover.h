@@ -131,6 +131,7 @@ struct Handover {
   int launcher = -1;
   int admin = -1;
   int upgrader = -1;  // asked for the upgrade, and waits for the answer
+  int closes = -1;    // inotify instance that hears of closes
   ServerState server;
   AgentState agent;
   std::vector<WatcherState> watchers;

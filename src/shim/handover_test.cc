@@ -40,6 +40,7 @@ Handover Full() {
   state.launcher = 3;
   state.admin = 4;
   state.upgrader = 5;
+  state.closes = 104;
   ServerState& server = state.server;
   server.driver = {6, 0xc1d00001, 52, {{7, 8, true, {9, 10, 11}}, {12, -1, false, {}}}};
   server.sources = {{13, 14, 15, false}, {16, 0, -1, true}};
@@ -122,6 +123,7 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   earlier.server.orders[0].order.trigger = governor::Trigger::kNone;
   earlier.server.client_files.clear();
   earlier.server.counters = {};
+  earlier.closes = -1;
   EXPECT_EQ(Encode(*read), Encode(earlier));
 }
 
@@ -155,8 +157,9 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
 TEST(HandoverTest, EveryDescriptorIsListed) {
   std::vector<int> files = DescriptorsOf(Full());
   std::sort(files.begin(), files.end());
-  EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31, 35, 43, 44,
-                                     45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66, 96, 101}));
+  EXPECT_EQ(files,
+            (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31, 35, 43,  44,
+                              45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66, 96, 101, 104}));
 }
 
 TEST(HandoverTest, ADescriptorTwiceIsRefused) {

@@ -37,8 +37,9 @@ bool Reset(const UniqueFd& event) {
 
 }  // namespace
 
-Result<std::unique_ptr<Housekeeping>> Housekeeping::Make(Server& server) {
-  UniqueFd inotify(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+Result<std::unique_ptr<Housekeeping>> Housekeeping::Make(Server& server, UniqueFd closes) {
+  UniqueFd inotify =
+      closes.valid() ? std::move(closes) : UniqueFd(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   UniqueFd called = MakeEvent();
   UniqueFd rested = MakeEvent();
   if (!inotify.valid() || !called.valid() || !rested.valid()) {

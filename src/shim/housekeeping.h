@@ -20,8 +20,10 @@ namespace cgpu::shim {
 // Any thread may call it, except Start(). Lives as long as the process does.
 class Housekeeping {
  public:
-  // Makes the inotify watches of the server's configuration.
-  static Result<std::unique_ptr<Housekeeping>> Make(Server& server);
+  // Makes the inotify watches of the server's configuration. `closes`: the instance of the
+  // predecessor, which has them, or none. Others may have taken all that the uid may have, so a
+  // shim never gives its own back.
+  static Result<std::unique_ptr<Housekeeping>> Make(Server& server, UniqueFd closes = {});
 
   // Begins with a look around, because closes before this were not reported. kExhausted: the
   // machine has no room for the thread.
@@ -42,6 +44,9 @@ class Housekeeping {
   // housekeeping then goes on.
   [[nodiscard]] bool Pause(std::chrono::milliseconds timeout);
   void Resume();
+
+  // Returns the inotify instance, for the successor.
+  [[nodiscard]] int closes() const { return inotify_.get(); }
 
  private:
   Housekeeping(Server& server, UniqueFd inotify, UniqueFd called, UniqueFd rested)

@@ -14,6 +14,7 @@ import isolation
 from bundles import Runc
 from engines import USER
 from slices_test import PROGRAMS, RUNTIME, expect, main
+from upgrading import LOOP, NEXT, OWN, check_goes_on, upgrade
 
 LIMIT = 1024  # MiB, of the attacker's slice
 NEIGHBOUR = 512  # MiB, all of the neighbour's slice, and it uses all of it
@@ -395,5 +396,35 @@ def attacks(test):
             test.node.wait_used(NEIGHBOUR * t.MIB, "after " + name)
 
 
+# A program that takes all inotify instances of its uid, and each that another one gives back.
+TAKER = """
+import ctypes
+libc = ctypes.CDLL(None)
+while libc.inotify_init1(0) >= 0:
+    pass
+print("taken", flush=True)
+while True:
+    libc.inotify_init1(0)
+"""
+
+
+def same_uid(test):
+    """Somebody under the uid of a shim takes all inotify instances of that uid, as root's container
+    can by setuid(2), and each that is given back. The shim is upgraded all the same, again and again."""
+    loop = test.engine.talk("loop", ["sh", "-c", LOOP], env=SLICE)
+    loop.expect("^round$")
+    (shim,) = _pids("cgpu-shim")
+    with open("/proc/%d/status" % shim, encoding="utf-8") as file:
+        uid = int(re.search(r"^Uid:\t(\d+)", file.read(), re.MULTILINE).group(1))
+    taker = t.Process(["python3", "-c", TAKER], "taker", user=uid, group=uid, extra_groups=[])
+    taker.expect("^taken$")
+    for program in (NEXT, OWN) * 5:
+        upgrade("loop", program)
+        check_goes_on(loop)
+    taker.kill()
+    loop.kill()
+    test.engine.remove("loop")
+
+
 main({"storm": storm, "sender": sender, "inside": inside, "widen": widen, "accidents": accidents,
-      "attacks": attacks})
+      "attacks": attacks, "same-uid": same_uid})

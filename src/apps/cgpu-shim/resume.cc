@@ -57,7 +57,7 @@ Result<> ResumeServing() {
   CGPU_TRY(os::NotifyListener::Prepare());
   CGPU_ASSIGN_OR_RETURN(auto server, MakeServerAgain(state, true));
   CGPU_ASSIGN_OR_RETURN(auto agent, ResumeAgent(*server, state.agent));
-  CGPU_ASSIGN_OR_RETURN(auto housekeeping, Housekeeping::Make(*server));
+  CGPU_ASSIGN_OR_RETURN(auto housekeeping, Housekeeping::Make(*server, UniqueFd(state.closes)));
   CGPU_ASSIGN_OR_RETURN(
       auto desk, Desk::Make(*server, *housekeeping, UniqueFd(state.admin), std::move(agent)));
   CGPU_TRY(ConfineSystemCalls(state.allowed));
