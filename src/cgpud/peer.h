@@ -21,7 +21,9 @@ struct Peer {
 // nor of the group `group` (of /etc/group).
 [[nodiscard]] Result<Peer> AdmitPeer(int connection, const std::string& group);
 
-// Returns the uid of that process; nothing where the kernel does not tell.
+// Returns the user who has to answer for that process, which need not be its uid: a user may have
+// thousands of subordinate uids (subuid(5)) in a user namespace of his own. Nothing where the
+// kernel does not tell, or the process has ended.
 [[nodiscard]] std::optional<unsigned> UserOf(int connection);
 
 // Returns the number of the group of that name on this host. kNotFound.

@@ -381,6 +381,38 @@ def crowd(*_):
         process.kill()
 
 
+# A member in a user namespace of his own, in which he has many uids: a silent connection of each.
+SUBORDINATE = """
+import ctypes, os, socket, sys
+assert ctypes.CDLL(None).unshare(0x10000000) == 0  # CLONE_NEWUSER
+print("made", os.getpid(), flush=True)
+sys.stdin.readline()
+for uid in range(1, 101):
+    if os.fork() == 0:
+        os.setresuid(uid, uid, uid)
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        one.connect("/run/cgpu/cgpud.sock")
+        os.write(1, b"connected\\n")
+        sys.stdin.readline()
+        os._exit(0)
+print("all", flush=True)
+sys.stdin.readline()
+"""
+
+
+def subordinate(*_):
+    """A member with a hundred uids of his own (subuid(5)) is one user to cgpud: no other is kept out."""
+    process = t.Process(["python3", "-c", SUBORDINATE], "many", **{**as_user(), "user": USER + 1})
+    pid = process.expect("^made ([0-9]+)$").group(1)
+    with open("/proc/%s/uid_map" % pid, "w", encoding="utf-8") as file:  # as newuidmap(1) does
+        file.write("0 %d 1\n1 200000 1000\n" % (USER + 1))
+    process.say("")
+    for _ in range(100):
+        process.expect("^connected$")
+    expect(call("--mem", "1GiB", "--", "true"), 0)
+    process.kill()
+
+
 # A member's own client of cgpud: a container that he calls argv[1], whose first process is one of his
 # under a filter of his making.
 OWN = """
@@ -496,7 +528,7 @@ def words(*_):
     t.check(not any(line.startswith("cgpud: audit") for line in lines), "forged: %s" % lines)
 
 
-CASES = {"silent": silent, "hanging": hanging, "crowd": crowd, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+CASES = {"silent": silent, "hanging": hanging, "crowd": crowd, "subordinate": subordinate, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
          "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
 
 
