@@ -74,11 +74,11 @@ UniqueFd ProcessOf(int connection, pid_t number) {
 // Returns `uid`, or the user who made the namespace that a process has its users from: the
 // outermost one below this process's own. Nothing where the process has ended.
 std::optional<unsigned> OwnerOf(pid_t number, int process, unsigned uid) {
-  const auto Open = [](const std::string& pid) {
+  const auto users_of = [](const std::string& pid) {
     return UniqueFd(open(("/proc/" + pid + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
   };
-  const UniqueFd own = Open("self");
-  UniqueFd users = Open(std::to_string(number));
+  const UniqueFd own = users_of("self");
+  UniqueFd users = users_of(std::to_string(number));
   struct stat ours{};
   struct stat theirs{};
   if (!users.valid() || fstat(own.get(), &ours) != 0 ||
