@@ -1,10 +1,7 @@
 #include "cgpud/peer.h"
 
 #include <fcntl.h>
-#include <linux/nsfs.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -12,12 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "base/file.h"
 #include "host/registry.h"
+#include "os/ownership.h"
 
 namespace cgpu {
 namespace {
@@ -71,30 +67,6 @@ UniqueFd ProcessOf(int connection, pid_t number) {
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, number, 0)));
 }
 
-// Returns `uid`, or the user who made the namespace that a process has its users from: the
-// outermost one below this process's own. Nothing where the process has ended.
-std::optional<unsigned> OwnerOf(pid_t number, int process, unsigned uid) {
-  const auto users_of = [](const std::string& pid) {
-    return UniqueFd(open(("/proc/" + pid + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
-  };
-  const UniqueFd own = users_of("self");
-  UniqueFd users = users_of(std::to_string(number));
-  struct stat ours{};
-  struct stat theirs{};
-  if (!users.valid() || fstat(own.get(), &ours) != 0 ||
-      syscall(SYS_pidfd_send_signal, process, 0, nullptr, 0) != 0) {
-    return std::nullopt;  // another process may have its number now
-  }
-  while (fstat(users.get(), &theirs) == 0 && theirs.st_ino != ours.st_ino) {
-    UniqueFd parent(ioctl(users.get(), NS_GET_PARENT));
-    if (!parent.valid() || ioctl(users.get(), NS_GET_OWNER_UID, &uid) != 0) {
-      return std::nullopt;
-    }
-    users = std::move(parent);
-  }
-  return uid;
-}
-
 }  // namespace
 
 Result<unsigned> FindGroup(const std::string& group) {
@@ -126,8 +98,12 @@ std::optional<unsigned> UserOf(int connection) {
     return credentials ? std::optional(credentials->uid) : std::nullopt;
   }
   const UniqueFd process = ProcessOf(connection, credentials->pid);
-  return process.valid() ? OwnerOf(credentials->pid, process.get(), credentials->uid)
-                         : std::nullopt;
+  const UniqueFd proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto owner = os::OutermostOwner(proc.get(), credentials->pid, credentials->uid);
+  // If it has ended, another process may have its number.
+  const bool lives =
+      process.valid() && syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0) == 0;
+  return lives ? owner : std::nullopt;
 }
 
 Result<Peer> AdmitPeer(int connection, const std::string& group) {
