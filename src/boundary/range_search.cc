@@ -7,7 +7,9 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 // All addresses that a process can map a file of UVM at: its offset is its address, and the first
-// page is nobody's (mmap_min_addr).
+// page is nobody's (mmap_min_addr). UVM has no upper limit of its own (NVIDIA/
+// open-gpu-kernel-modules 595.45.04 kernel-open/nvidia-uvm/uvm_api.h,
+// uvm_api_range_invalid_aligned()).
 constexpr AddressRange kAddresses{kPageBytes, std::uint64_t{1} << 57};
 // Unit in which windows are searched, and the allowance for it: channels have some ranges each.
 constexpr std::uint64_t kBlockBytes = std::uint64_t{2} << 20U;
@@ -37,11 +39,25 @@ struct RangeSearch::Round {
   const Ask& ask;
   const std::function<bool()>& enough;
   AddressRanges charged;
+  std::vector<AddressRanges> known;  // of each file, with its windows
+
+  Round(const View& of, const Ask& with, const std::function<bool()>& until)
+      : view(of), ask(with), enough(until), charged(AllCharged(of)) {
+    known.reserve(of.files.size());
+    for (const File& file : of.files) {
+      known.push_back(KnownOf(file));
+    }
+  }
+  // Returns whether the file has something in one of the parts.
+  [[nodiscard]] bool Holds(std::uint64_t file, const AddressRanges& parts) const {
+    return std::ranges::any_of(
+        parts, [&](const AddressRange& part) { return ask(file, part) == Answer::kTaken; });
+  }
 };
 
 RangeSearch::Found RangeSearch::Find(const View& view, const Ask& ask,
                                      const std::function<bool()>& enough) {
-  const Round round{view, ask, enough, AllCharged(view)};
+  const Round round(view, ask, enough);
   if (suspect_) {
     if (IsStillThere(round)) {
       return Found::kUnknown;
@@ -64,24 +80,25 @@ RangeSearch::Found RangeSearch::Find(const View& view, const Ask& ask,
 }
 
 bool RangeSearch::IsStillThere(const Round& round) const {
-  const auto file = std::ranges::find(round.view.files, suspect_->file, &File::key);
-  if (file == round.view.files.end()) {
+  const auto& files = round.view.files;
+  const auto file = std::ranges::find(files, suspect_->file, &File::key);
+  if (file == files.end()) {
     return false;
   }
-  const auto parts = Without({suspect_->range}, Union(KnownOf(*file), round.charged));
-  return std::ranges::any_of(
-      parts, [&](const auto& part) { return round.ask(file->key, part) == Answer::kTaken; });
+  const auto& known = round.known[static_cast<std::size_t>(file - files.begin())];
+  return round.Holds(file->key, Without({suspect_->range}, Union(known, round.charged)));
 }
 
 RangeSearch::Found RangeSearch::InGaps(const Round& round) {
-  for (const File& file : round.view.files) {
+  for (std::size_t i = 0; i < round.view.files.size(); ++i) {
+    const File& file = round.view.files[i];
     if (file.key < place_.file) {
       continue;
     }
     if (file.key > place_.file) {
       place_ = {Part::kGaps, 0, file.key, 0, 0};
     }
-    for (const auto& gap : Without({kAddresses}, Union(KnownOf(file), round.charged))) {
+    for (const auto& gap : Without({kAddresses}, Union(round.known[i], round.charged))) {
       if (gap.end <= place_.address) {
         continue;
       }
@@ -106,12 +123,12 @@ RangeSearch::Found RangeSearch::InCharged(const Round& round) {
     if (round.enough()) {
       return Found::kUnfinished;
     }
-    const auto holders = std::ranges::count_if(round.view.files, [&](const File& file) {
-      return std::ranges::any_of(Without({charged.range}, KnownOf(file)), [&](const auto& part) {
-        return round.ask(file.key, part) == Answer::kTaken;
-      });
-    });
-    if (static_cast<std::size_t>(holders) > charged.charges) {
+    std::size_t holders = 0;
+    for (std::size_t i = 0; i < round.view.files.size(); ++i) {
+      const auto parts = Without({charged.range}, round.known[i]);
+      holders += round.Holds(round.view.files[i].key, parts) ? 1 : 0;
+    }
+    if (holders > charged.charges) {
       return Found::kUnknown;
     }
     place_.address = charged.range.end;

@@ -67,7 +67,7 @@ class RangeSearch {
     std::uint64_t file = 0;
     AddressRange range;
   };
-  struct Round;  // the arguments of Find()
+  struct Round;  // the arguments of Find(), and what follows from them
 
   [[nodiscard]] bool IsStillThere(const Round& round) const;
   [[nodiscard]] Found InGaps(const Round& round);

@@ -24,6 +24,15 @@ constexpr std::chrono::milliseconds kMostPatience{1'600};
 // Time of one search. No range can be made meanwhile.
 constexpr std::chrono::milliseconds kSearchTime{10};
 
+// Returns the ranges that the accounting has in the space, but for managed ones.
+boundary::AddressRanges AccountedIn(const boundary::UvmSpace& space) {
+  boundary::AddressRanges ranges;
+  for (const auto& [base, length] : space.Ranges()) {
+    ranges.push_back({base, base + length});
+  }
+  return boundary::Ordered(std::move(ranges));
+}
+
 }  // namespace
 
 RangeQuestions::RangeQuestions(const rm::Abi& abi, Accounting& accounting, Executor& executor,
@@ -90,12 +99,10 @@ RangeSearch::Found RangeQuestions::FindUnknown(const std::function<bool()>& enou
   if (!alone.owns_lock() || !FreeLeftOvers()) {
     return RangeSearch::Found::kUnfinished;
   }
-  const std::vector<KnownFile> files = KnownFiles();
-  const RangeSearch::View view = Accounted(files);
+  const RangeSearch::View view = Accounted();
   const auto ask = [&](std::uint64_t key, const boundary::AddressRange& range) {
-    const auto file =
-        std::ranges::find_if(files, [&](const KnownFile& one) { return one.file->key == key; });
-    return Ask(file->file, range);
+    const auto file = files_.Get(key);  // null: its space has just ended
+    return file == nullptr ? RangeSearch::Answer::kUnclear : Ask(file, range);
   };
   const auto until = std::chrono::steady_clock::now() + kSearchTime;
   return search_.Find(view, ask, [&] {
@@ -104,22 +111,23 @@ RangeSearch::Found RangeQuestions::FindUnknown(const std::function<bool()>& enou
 }
 
 // Returns what the accounting has of those files that have a GPU.
-RangeSearch::View RangeQuestions::Accounted(const std::vector<KnownFile>& files) {
+RangeSearch::View RangeQuestions::Accounted() {
   RangeSearch::View view;
+  const auto files = files_.All();
   const MutexLock lock(accounting_.mutex);
   const std::size_t gpus = accounting_.boundary.gpus().size();
   for (ledger::Gpu gpu = 0; gpu < gpus; ++gpu) {
     view.used.push_back(accounting_.ledger.Used(gpu));
   }
   view.charges = accounting_.boundary.managed().Charges();
-  for (const KnownFile& one : files) {
-    const boundary::UvmSpace* space = accounting_.boundary.FindSpace(one.file->key);
+  for (const auto& one : files) {
+    const boundary::UvmSpace* space = accounting_.boundary.FindSpace(one->key);
     if (space == nullptr || space->gpus().empty()) {
       continue;
     }
     RangeSearch::File& file = view.files.emplace_back();
-    file.key = one.file->key;
-    file.known = one.known;
+    file.key = one->key;
+    file.known = AccountedIn(*space);
     for (ledger::Gpu gpu = 0; gpu < gpus; ++gpu) {
       file.windows.push_back(space->Windows(gpu));
     }
@@ -139,15 +147,10 @@ void RangeQuestions::CleanUpMappings() {
 std::vector<RangeQuestions::KnownFile> RangeQuestions::KnownFiles() {
   std::vector<KnownFile> files;
   for (auto& file : files_.All()) {
-    boundary::AddressRanges known;
     const MutexLock lock(accounting_.mutex);
-    if (const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
-        space != nullptr) {
-      for (const auto& [base, length] : space->Ranges()) {
-        known.push_back({base, base + length});
-      }
-    }
-    files.push_back({std::move(file), boundary::Ordered(std::move(known))});
+    const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
+    files.push_back(
+        {std::move(file), space == nullptr ? boundary::AddressRanges{} : AccountedIn(*space)});
   }
   return files;
 }

@@ -74,7 +74,7 @@ class RangeQuestions {
     boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
   };
   [[nodiscard]] std::vector<KnownFile> KnownFiles();
-  [[nodiscard]] boundary::RangeSearch::View Accounted(const std::vector<KnownFile>& files);
+  [[nodiscard]] boundary::RangeSearch::View Accounted();
   [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
                                                         const std::vector<KnownFile>& files,
                                                         std::size_t* questions);
@@ -91,7 +91,8 @@ class RangeQuestions {
   // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
   // No other member but `left_over_` is its own.
   SharedLock lock_;
-  // Ranges of our own that could not be freed: UVM answers nothing while the machine goes to sleep.
+  // Ranges of our own that could not be freed: UVM answers EAGAIN to all while the machine goes to
+  // sleep (NVIDIA/open-gpu-kernel-modules 595.45.04 kernel-open/nvidia-uvm/uvm.c:1058).
   std::vector<std::pair<std::shared_ptr<KeptFile>, boundary::AddressRange>> left_over_;
 };
 
