@@ -60,7 +60,7 @@ NvStatus DriverModel::MapDma(FileId file, DmaRequest& request) {
   if (rm::NVOS46_FLAGS_DMA_OFFSET_FIXED.Get(request.flags) == 0) {
     request.address = range->tables->Reserve(request.length);
   } else if (request.length > kAddresses || request.address > kAddresses - request.length) {
-    return rm::NV_ERR_INVALID_ARGUMENT;  // gpu_vaspace.c gvaspaceAlloc()
+    return rm::NV_ERR_INVALID_ARGUMENT;  // gpu_vaspace.c gvaspaceAlloc_IMPL()
   }
   if (!range->tables->Map(request.address, request.length, page)) {
     return rm::NV_ERR_NO_MEMORY;

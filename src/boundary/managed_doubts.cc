@@ -52,8 +52,8 @@ void ManagedTracker::AddCounted(Space& space, const AddressRanges& ranges) {
   space.counted = Union(space.counted, ranges);
 }
 
-// The kernel takes a mapping out of what is shown before UVM hears of it (Linux, mm/vma.c,
-// vms_complete_munmap_vmas()).
+// The kernel takes a mapping out of what is shown before UVM hears of it (Linux 6.12 mm/vma.c,
+// vms_complete_munmap_vmas(); before, mm/mmap.c, do_vmi_align_munmap()).
 void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) {
   AddDoubted(space, Without(space.counted, shown));
   space.contested = Intersection(space.contested, shown);

@@ -62,7 +62,8 @@ class UvmSpace {
   void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
   // Notes addresses that are named for a channel: UVM puts what it maps for it somewhere in there.
   // The channels of a group share that, and the last one that goes takes it along, whatever
-  // addresses it named itself, and whether it could be registered at last (uvm_user_channel.c,
+  // addresses it named itself, and whether it could be registered at last
+  // (NVIDIA/open-gpu-kernel-modules 595.45.04 kernel-open/nvidia-uvm/uvm_user_channel.c,
   // find_va_range()). So these stay until the GPU's address space goes.
   void AddWindow(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end);
   // Returns those of a GPU, in order and in whole pages.
