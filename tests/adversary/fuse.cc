@@ -328,4 +328,28 @@ std::vector<Entry> FuseAttacks() {
           {"fuse-swap", SwapByFuse, "[COUNT]: such a file in the place of a GPU's"}};
 }
 
+void ServeFuse(int dev, const std::function<void(std::uint64_t, std::uint64_t)>& read_file) {
+  std::vector<char> buffer(64 * 1024);
+  while (true) {
+    const ssize_t size = read(dev, buffer.data(), buffer.size());
+    if (size < 0 && errno == ENODEV) {
+      _exit(0);
+    }
+    if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) {
+      continue;
+    }
+    fuse_in_header in{};
+    std::memcpy(&in, buffer.data(), sizeof(in));
+    if (in.opcode == FUSE_READ) {
+      fuse_read_in asked{};
+      std::memcpy(&asked, buffer.data() + sizeof(in), sizeof(asked));
+      read_file(in.unique, asked.offset);
+    } else if (in.opcode == FUSE_FLUSH) {
+      Reply(dev, in.unique, nullptr, 0);
+    } else {
+      Answer(dev, in, buffer.data() + sizeof(in));
+    }
+  }
+}
+
 }  // namespace cgpu::adversary

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace cgpu::adversary {
@@ -24,6 +25,10 @@ FuseMount MountFuse(bool all_ids = false);
 void Reply(int dev, std::uint64_t unique, const void* body, std::size_t size, int error = 0);
 // Any request but those that an attack is about.
 void Answer(int dev, const fuse_in_header& in, const char* body);
+// Serves until the mount is gone, with `read_file` for reads of the file: it gets the request's
+// number and the offset, and replies.
+[[noreturn]] void ServeFuse(int dev,
+                            const std::function<void(std::uint64_t, std::uint64_t)>& read_file);
 
 }  // namespace cgpu::adversary
 

@@ -1,7 +1,6 @@
 #include "stage.h"
 
 #include <fcntl.h>
-#include <linux/fuse.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -75,7 +74,9 @@ Stage::Stage() : scene_(Shared<Scene>()) {
   asked_ = eventfd(0, EFD_CLOEXEC);
   server_ = fork();
   if (server_ == 0) {
-    Serve(dev);
+    ServeFuse(dev, [&](std::uint64_t unique, std::uint64_t offset) {
+      AnswerRead(dev, unique, offset / kStagePage);
+    });
   }
   close(dev);
   file_ = open(name.c_str(), O_RDWR | O_CLOEXEC);
@@ -91,30 +92,6 @@ Stage::~Stage() {
   (void)eventfd_write(asked_, 1);
   dropper_.join();
   kill(server_, SIGKILL);
-}
-
-void Stage::Serve(int dev) {
-  std::vector<char> buffer(64 * 1024);
-  while (true) {
-    const ssize_t size = read(dev, buffer.data(), buffer.size());
-    if (size < 0 && errno == ENODEV) {
-      _exit(0);
-    }
-    if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) {
-      continue;
-    }
-    fuse_in_header in{};
-    std::memcpy(&in, buffer.data(), sizeof(in));
-    if (in.opcode == FUSE_READ) {
-      fuse_read_in asked{};
-      std::memcpy(&asked, buffer.data() + sizeof(in), sizeof(asked));
-      AnswerRead(dev, in.unique, asked.offset / kStagePage);
-    } else if (in.opcode == FUSE_FLUSH) {
-      Reply(dev, in.unique, nullptr, 0);
-    } else {
-      Answer(dev, in, buffer.data() + sizeof(in));
-    }
-  }
 }
 
 void Stage::AnswerRead(int dev, std::uint64_t unique, std::uint64_t page) {

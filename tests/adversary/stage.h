@@ -60,7 +60,6 @@ class Stage {
  private:
   struct Scene;
 
-  [[noreturn]] void Serve(int dev);
   void AnswerRead(int dev, std::uint64_t unique, std::uint64_t page);
   void Drop();
   void MapTails(std::size_t count, bool of_file);

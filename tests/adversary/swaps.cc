@@ -51,7 +51,7 @@ class Theatre {
     pages_ = static_cast<std::byte*>(pages);
     server_ = fork();
     if (server_ == 0) {
-      Serve(dev);
+      ServeFuse(dev, [&](std::uint64_t unique, std::uint64_t) { AnswerRead(dev, unique); });
     }
     close(dev);
     file_ = open(name.c_str(), O_RDWR | O_CLOEXEC);
@@ -81,31 +81,13 @@ class Theatre {
  private:
   std::byte* head() { return pages_ + kPageBytes - kHeadBytes; }
 
-  [[noreturn]] void Serve(int dev) {
-    std::vector<char> buffer(64 * 1024);
-    while (true) {
-      const ssize_t size = read(dev, buffer.data(), buffer.size());
-      if (size < 0 && errno == ENODEV) {
-        _exit(0);
-      }
-      if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) {
-        continue;
-      }
-      fuse_in_header in{};
-      std::memcpy(&in, buffer.data(), sizeof(in));
-      if (in.opcode == FUSE_READ) {
-        std::vector<char> page(kPageBytes);
-        std::memcpy(head(), &stage_->later, kHeadBytes);
-        std::memcpy(page.data(), std::bit_cast<const char*>(&stage_->later) + kHeadBytes,
-                    sizeof(Lend) - kHeadBytes);
-        stage_->served = true;
-        Reply(dev, in.unique, page.data(), page.size());
-      } else if (in.opcode == FUSE_FLUSH) {
-        Reply(dev, in.unique, nullptr, 0);
-      } else {
-        Answer(dev, in, buffer.data() + sizeof(in));
-      }
-    }
+  void AnswerRead(int dev, std::uint64_t unique) {
+    std::vector<char> page(kPageBytes);
+    std::memcpy(head(), &stage_->later, kHeadBytes);
+    std::memcpy(page.data(), std::bit_cast<const char*>(&stage_->later) + kHeadBytes,
+                sizeof(Lend) - kHeadBytes);
+    stage_->served = true;
+    Reply(dev, unique, page.data(), page.size());
   }
 
   Stage* const stage_ = Shared<Stage>();
