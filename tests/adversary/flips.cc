@@ -181,16 +181,8 @@ void Depend(World& world, const Suspect& what, Draws& draws) {
   const bool range = Draw(draws, 4) == 0;
   const std::uint32_t memory = range ? world.handles[World::kMemory][0] : what.handle;
   for (int i = 0; i < kMappings; ++i) {
-    rm::NVOS46_PARAMETERS_V535 map{};
-    map.hClient = client.root;
-    map.hDevice = Client::kDevice;
-    map.hDma = range ? what.handle : world.range;
-    map.hMemory = memory;
-    map.length = rm::kPage4K;
-    map.flags = rm::NVOS46_FLAGS_PAGE_SIZE_4KB << 8U | 1U << 15U;  // at a fixed address
-    map.dmaOffset = kUseBase + world.mapped++ * rm::kPageHuge;
-    if (Plainly(client.ctl, rm::NV_ESC_RM_MAP_MEMORY_DMA, &map, sizeof(map)) != 0 ||
-        map.status != rm::NV_OK) {
+    if (MapAt(client, range ? what.handle : world.range, memory,
+              kUseBase + world.mapped++ * rm::kPageHuge) != rm::NV_OK) {
       break;
     }
   }
@@ -202,28 +194,6 @@ void Depend(World& world, const Suspect& what, Draws& draws) {
   (void)client.Export(what.handle, world.empty);
 }
 
-// A channel that has its error notifiers there, which then are freed under it.
-void Write(World& world, const Suspect& what) {
-  Client& client = world.client();
-  if (what.client != client.root) {
-    return;
-  }
-  rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
-  params.hObjectError = what.handle;
-  params.gpFifoEntries = 16;
-  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
-  const std::uint32_t channel = world.Fresh();
-  if (client.Alloc(Client::kDevice, channel, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params)) !=
-      rm::NV_OK) {
-    return;
-  }
-  (void)client.Free(what.handle);
-  rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS token{};
-  (void)client.Control(channel, rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, &token,
-                       sizeof(token));
-  (void)client.Free(channel);
-}
-
 void Use(World& world, const Turn& turn, Draws& draws) {
   const bool writes = Draw(draws, 3) == 0;
   std::vector<Suspect> suspects;
@@ -232,10 +202,10 @@ void Use(World& world, const Turn& turn, Draws& draws) {
     suspects.push_back({world.twin.root, handle});
   }
   for (const Suspect& what : suspects) {
-    if (writes) {
-      Write(world, what);
-    } else {
+    if (!writes) {
       Depend(world, what, draws);
+    } else if (what.client == world.client().root) {
+      (void)WriteToFreed(world.client(), what.handle, world.Fresh());
     }
   }
 }

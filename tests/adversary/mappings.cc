@@ -23,22 +23,6 @@ std::uint32_t MakeRange(Client& client, std::uint32_t space = 0) {
   return range;
 }
 
-std::uint32_t MapAt(const Client& client, std::uint32_t range, std::uint32_t memory,
-                    std::uint64_t address) {
-  rm::NVOS46_PARAMETERS_V535 map{};
-  map.hClient = client.root;
-  map.hDevice = Client::kDevice;
-  map.hDma = range;
-  map.hMemory = memory;
-  map.length = rm::kPage4K;
-  map.flags = rm::NVOS46_FLAGS_PAGE_SIZE_4KB << 8 | 1U << 15;  // at a fixed address
-  map.dmaOffset = address;
-  if (client.issue(client.ctl, rm::NV_ESC_RM_MAP_MEMORY_DMA, &map, sizeof(map)) != 0) {
-    return kNoAnswer;
-  }
-  return map.status;
-}
-
 // One small object at every second MiB, until refused or `mib` MiB of tables are there.
 std::uint64_t Spread(const Client& client, std::uint32_t range, std::uint32_t memory,
                      std::uint64_t mib) {

