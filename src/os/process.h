@@ -129,7 +129,7 @@ class CallerLookup {
   [[nodiscard]] virtual Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh) = 0;
 
   // Returns an epoll descriptor that becomes readable when a known process exits; then call
-  // DropDead().
+  // DropDead(). Some exits are not told while others have all epoll watches of this uid.
   [[nodiscard]] virtual int exit_events() const = 0;
 
   // Returns the open /proc of the pid namespace that callers are numbered in.

@@ -208,6 +208,8 @@ void CallerTable::Keep(std::shared_ptr<const Process> process) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<std::uint64_t>(process->tgid);
+  // Fails while others have taken all epoll watches of this uid. Then the end of the process is
+  // noticed by the close of its files.
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pidfd.get(), &event);
   std::shared_ptr<const Process>& known = processes_[process->tgid];
   if (known != nullptr) {

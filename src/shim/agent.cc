@@ -1,15 +1,14 @@
 #include "shim/agent.h"
 
-#include <sys/epoll.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "os/notify.h"
@@ -53,22 +52,6 @@ std::optional<unsigned> SenderOf(int socket) {
 
 }  // namespace
 
-Agent::Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user)
-    : server_(server),
-      socket_(std::move(socket)),
-      creator_(std::move(creator)),
-      user_(user),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
-
-Result<std::unique_ptr<Agent>> Agent::Make(Server& server, UniqueFd socket, UniqueFd creator,
-                                           unsigned user) {
-  std::unique_ptr<Agent> agent(new Agent(server, std::move(socket), std::move(creator), user));
-  if (!agent->Watch(agent->socket_.get()) || !agent->Watch(agent->creator_.get())) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot watch the socket for listeners");
-  }
-  return agent;
-}
-
 Result<AgentState> Agent::Save() const {
   AgentState state;
   state.socket = socket_.get();
@@ -83,30 +66,16 @@ Result<AgentState> Agent::Save() const {
   return state;
 }
 
-Result<std::unique_ptr<Agent>> Agent::Resume(Server& server, const AgentState& state,
-                                             unsigned user) {
-  std::unique_ptr<Agent> agent(
-      new Agent(server, UniqueFd(state.socket), UniqueFd(state.creator), user));
-  bool watched = agent->Watch(agent->socket_.get()) &&
-                 (!agent->creator_.valid() || agent->Watch(agent->creator_.get()));
+std::unique_ptr<Agent> Agent::Resume(Server& server, const AgentState& state, unsigned user) {
+  auto agent =
+      std::make_unique<Agent>(server, UniqueFd(state.socket), UniqueFd(state.creator), user);
   for (const AgentState::Connection& one : state.connections) {
     Connection& connection = agent->connections_.emplace_back();
     connection.socket.reset(one.socket);
     connection.sender = SenderOf(one.socket).value_or(user);
     connection.read = one.silent ? 0 : kMaxText + 1;
-    watched = agent->Watch(one.socket) && watched;
-  }
-  if (!watched) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot watch the sockets for listeners");
   }
   return agent;
-}
-
-bool Agent::Watch(int fd) const {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 bool Agent::Over() const {
@@ -116,49 +85,44 @@ bool Agent::Over() const {
   return accepting_ && !silent && (!creator_.valid() || server_.pool().WhatIsServed().ever);
 }
 
-// Connections that cannot be taken now must not keep the epoll readable.
-void Agent::SetAccepting(bool accepting) {
-  if (accepting_ == accepting) {
-    return;
+std::vector<pollfd> Agent::Awaited() const {
+  // The creator comes first: once it is seen to have exited, all its connections are seen, too. A
+  // connection that cannot be taken now must not keep the caller busy.
+  std::vector<pollfd> awaited = {{creator_.get(), POLLIN, 0},
+                                 {accepting_ ? socket_.get() : -1, POLLIN, 0}};
+  for (const Connection& one : connections_) {
+    awaited.push_back({one.socket.get(), POLLIN, 0});
   }
-  epoll_event event{};
-  event.events = accepting ? EPOLLIN : 0U;
-  event.data.fd = socket_.get();
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
-  accepting_ = accepting;
+  return awaited;
 }
 
 void Agent::Handle() {
   if (starved_) {
     starved_ = false;
-    SetAccepting(true);
+    accepting_ = true;
   }
-  std::array<epoll_event, kMaxConnections + 2> events{};
-  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
-  for (const epoll_event& event :
-       std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
-    const int fd = event.data.fd;
-    if (fd == socket_.get()) {
-      Accept();
-    } else if (fd == creator_.get()) {
-      (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // other processes may have it
-                                                                  // open
-      creator_.reset();
-    } else {
-      // Not found: it was closed for another one.
-      const auto found = std::ranges::find_if(
-          connections_, [&](const Connection& c) { return c.socket.get() == fd; });
-      if (found == connections_.end()) {
-        continue;
-      }
-      const bool open = Receive(*found);
-      if (!open || found->Done()) {
-        SetAccepting(true);  // there is room, or there can be
-      }
+  const bool was_accepting = accepting_;
+  std::vector<pollfd> awaited = Awaited();
+  if (poll(awaited.data(), awaited.size(), 0) <= 0) {
+    return;
+  }
+  std::size_t place = 2;
+  for (auto one = connections_.begin(); one != connections_.end(); ++place) {
+    const auto next = std::next(one);
+    if (awaited[place].revents != 0) {
+      const bool open = Receive(*one);
+      accepting_ = accepting_ || !open || one->Done();
       if (!open) {
-        connections_.erase(found);
+        connections_.erase(one);
       }
     }
+    one = next;
+  }
+  if (awaited[0].revents != 0) {
+    creator_.reset();
+  }
+  if (awaited[1].revents != 0 || accepting_ != was_accepting) {
+    Accept();
   }
 }
 
@@ -183,18 +147,18 @@ void Agent::Accept() {
         continue;
       }
       starved_ = errno != EAGAIN;
-      SetAccepting(!starved_);
+      accepting_ = !starved_;
       return;
     }
     const auto sender = SenderOf(socket.get());
-    if (!sender || (*sender != 0 && *sender != user_) || !Watch(socket.get())) {
+    if (!sender || (*sender != 0 && *sender != user_)) {
       continue;
     }
     Connection& connection = connections_.emplace_back();
     connection.socket = std::move(socket);
     connection.sender = *sender;
   }
-  SetAccepting(false);
+  accepting_ = false;
 }
 
 void Agent::Take(Connection& connection, UniqueFd file) {

@@ -12,9 +12,12 @@
 #ifndef CGPU_SHIM_AGENT_H_
 #define CGPU_SHIM_AGENT_H_
 
+#include <poll.h>
+
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -32,13 +35,14 @@ class Agent {
   static constexpr std::size_t kMaxConnections = 64;
   static constexpr std::size_t kMaxText = std::size_t{1} << 20;
 
-  // `socket`: listening; `creator`: a pidfd of the process that creates the container. Takes
-  // listeners from root and from `user`, and closes the connections of others.
-  static Result<std::unique_ptr<Agent>> Make(Server& server, UniqueFd socket, UniqueFd creator,
-                                             unsigned user);
+  // `socket`: listening; `creator`: a pidfd of the process that creates the container, invalid if
+  // it has exited. Takes listeners from root and from `user`, and closes the connections of others.
+  Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user)
+      : server_(server), socket_(std::move(socket)), creator_(std::move(creator)), user_(user) {}
 
-  // Returns a descriptor that is readable when Handle() has something to do.
-  [[nodiscard]] int events() const { return epoll_.get(); }
+  // Returns what to poll(2) for: Handle() has something to do when it comes. Not an epoll, whose
+  // watches are counted for a uid, and others may take them all.
+  [[nodiscard]] std::vector<pollfd> Awaited() const;
   void Handle();
 
   // Returns true while connections wait for this process to have room for them: handle again soon.
@@ -47,8 +51,7 @@ class Agent {
   // Hand-over to a later agent, with the descriptors. kConflict: a runtime is about to hand over a
   // listener; ask again soon.
   [[nodiscard]] Result<AgentState> Save() const;
-  static Result<std::unique_ptr<Agent>> Resume(Server& server, const AgentState& state,
-                                               unsigned user);
+  static std::unique_ptr<Agent> Resume(Server& server, const AgentState& state, unsigned user);
 
   // Returns true if no listener is on its way: every connected sender has said something, and if no
   // listener ever came, the creator is gone.
@@ -65,10 +68,6 @@ class Agent {
     [[nodiscard]] bool Done() const { return state.over() || read > kMaxText; }
   };
 
-  Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user);
-
-  [[nodiscard]] bool Watch(int fd) const;
-  void SetAccepting(bool accepting);
   void Accept();
   [[nodiscard]] bool MakeRoom();
   // Returns false if the connection is over.
@@ -79,9 +78,8 @@ class Agent {
   const UniqueFd socket_;
   UniqueFd creator_;  // invalid once it has exited
   const unsigned user_;
-  const UniqueFd epoll_;
   std::list<Connection> connections_;  // oldest first
-  bool accepting_ = true;              // the socket is watched
+  bool accepting_ = true;              // there can be room for another connection
   bool starved_ = false;
 };
 

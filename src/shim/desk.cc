@@ -59,16 +59,14 @@ Result<Desk> Desk::Make(Server& server, Housekeeping& housekeeping, UniqueFd adm
 
 namespace {
 
-// Places of the polled descriptors; the connections follow.
-enum { kHangUps, kAgentEvents, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
+// Places of the polled descriptors; the connections follow, then what others wait for.
+enum { kRefusals, kPace, kRest, kAdmin, kFirstConnection };
 
 }  // namespace
 
 // Returns the descriptors to poll. One that cannot be handled now must not keep this thread busy.
 std::vector<pollfd> Desk::Polled() const {
   std::vector<pollfd> polled(kFirstConnection);
-  polled[kHangUps].fd = server_.pool().hang_ups();
-  polled[kAgentEvents].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
   polled[kRefusals].fd = told_ ? -1 : server_.accounting().refusals();
   polled[kPace].fd = pace_.get();
   polled[kRest].fd = housekeeping_.rest_events();
@@ -78,6 +76,13 @@ std::vector<pollfd> Desk::Polled() const {
   }
   for (pollfd& one : polled) {
     one.events = POLLIN;
+  }
+  const auto add = [&polled](const std::vector<pollfd>& awaited) {
+    polled.insert(polled.end(), awaited.begin(), awaited.end());
+  };
+  add(server_.pool().Awaited());
+  if (agent_ != nullptr && !agent_->starved()) {
+    add(agent_->Awaited());
   }
   return polled;
 }

@@ -1,16 +1,14 @@
 // The pool's threads: how many listen where, which takes a listener's place, when they end.
 #include "shim/worker_pool.h"
 
+#include <poll.h>
 #include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <span>
 #include <utility>
 
 #include "boundary/names.h"
@@ -49,8 +47,7 @@ bool RunDetached(void* (*entry)(void*), void* argument) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(CallHandler& handler, int proc)
-    : handler_(handler), proc_(proc), hang_ups_(epoll_create1(EPOLL_CLOEXEC)) {}
+WorkerPool::WorkerPool(CallHandler& handler, int proc) : handler_(handler), proc_(proc) {}
 
 WorkerPool::~WorkerPool() = default;
 
@@ -74,17 +71,10 @@ void WorkerPool::InterruptAll() {
 
 Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<os::NotifyChannel> listener) {
   auto source = std::make_shared<Source>(std::move(listener));
-  const int fd = source->listener.fd();
   const MutexLock lock(mutex_);
-  epoll_event hang_up{};  // hang-ups are always reported
-  hang_up.data.fd = fd;
-  if (epoll_ctl(hang_ups_.get(), EPOLL_CTL_ADD, fd, &hang_up) != 0) {
-    return ErrnoError(Code::kExhausted, errno, "cannot watch a seccomp listener");
-  }
   while (source->listening_ < kListening && CallListener(source)) {
   }
   if (source->listening_ == 0) {
-    (void)epoll_ctl(hang_ups_.get(), EPOLL_CTL_DEL, fd, nullptr);
     return Error{Code::kExhausted, 0, "the machine has no room for another thread", {}};
   }
   if (!served_.ever) {
@@ -156,24 +146,31 @@ std::vector<WorkerPool::Root> WorkerPool::Roots() const {
   return roots;
 }
 
+std::vector<pollfd> WorkerPool::Awaited() const {
+  const MutexLock lock(mutex_);
+  std::vector<pollfd> awaited;
+  awaited.reserve(sources_.size());
+  for (const SourcePtr& source : sources_) {
+    awaited.push_back({source->listener.fd(), 0, 0});  // hang-ups are always reported
+  }
+  return awaited;
+}
+
 bool WorkerPool::EndSources() {
+  std::vector<pollfd> awaited = Awaited();
+  if (poll(awaited.data(), awaited.size(), 0) <= 0) {
+    return false;
+  }
   const MutexLock lock(mutex_);
   bool ended = false;
-  std::array<epoll_event, 16> events{};
-  int count = 0;
-  while ((count = epoll_wait(hang_ups_.get(), events.data(), events.size(), 0)) > 0) {
-    for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
-      const int fd = event.data.fd;
-      // Other processes may have the same listener open.
-      (void)epoll_ctl(hang_ups_.get(), EPOLL_CTL_DEL, fd, nullptr);
-      const auto found = std::ranges::find_if(
-          sources_, [&](const SourcePtr& one) { return one->listener.fd() == fd; });
-      if (found != sources_.end()) {
-        (*found)->over_ = true;
-        ended_.push_back(*found);
-        sources_.erase(found);
-        ended = true;
-      }
+  for (const pollfd& one : awaited) {
+    const auto found = std::ranges::find_if(
+        sources_, [&](const SourcePtr& source) { return source->listener.fd() == one.fd; });
+    if (one.revents != 0 && found != sources_.end()) {
+      (*found)->over_ = true;
+      ended_.push_back(*found);
+      sources_.erase(found);
+      ended = true;
     }
   }
   return ended;

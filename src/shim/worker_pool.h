@@ -11,6 +11,7 @@
 #ifndef CGPU_SHIM_WORKER_POOL_H_
 #define CGPU_SHIM_WORKER_POOL_H_
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -64,8 +65,9 @@ class WorkerPool {
   // `sender` counts for processes of its own only, because a process that is named here is ended
   // with the container.
   void SetProcess(Source& source, unsigned pid, unsigned sender);
-  // Returns a descriptor that is readable when a source has hung up; then call EndSources().
-  [[nodiscard]] int hang_ups() const { return hang_ups_.get(); }
+  // Returns what to poll(2) for: a source has hung up when it comes; then call EndSources(). Not an
+  // epoll, as for Agent::Awaited().
+  [[nodiscard]] std::vector<pollfd> Awaited() const;
   // Lets go of the sources that have hung up: their threads end, and each source is closed when its
   // last call is through. Returns true if there was one.
   bool EndSources();
@@ -146,7 +148,6 @@ class WorkerPool {
 
   CallHandler& handler_;
   const int proc_;
-  const UniqueFd hang_ups_;  // an epoll of the sources' listeners
   std::atomic<int> workers_{0};
 
   mutable Mutex mutex_;  // guards the rest, and what sources have besides their listeners

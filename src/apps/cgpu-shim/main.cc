@@ -74,7 +74,8 @@ Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
     return Error{
         Code::kInvalid, 0, "an agent's socket, but no pidfd of the container's creator", {}};
   }
-  return Agent::Make(server, std::move(socket), std::move(creator), server.config().user);
+  return std::make_unique<Agent>(server, std::move(socket), std::move(creator),
+                                 server.config().user);
 }
 
 // Attaches the one listener that there is without an agent: the launcher hands it over.

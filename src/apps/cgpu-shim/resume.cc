@@ -31,9 +31,9 @@ Result<Handover> Read(int file) {
   return state;
 }
 
-Result<std::unique_ptr<Agent>> ResumeAgent(Server& server, const AgentState& state) {
+std::unique_ptr<Agent> ResumeAgent(Server& server, const AgentState& state) {
   if (state.socket < 0) {
-    return std::unique_ptr<Agent>();
+    return nullptr;
   }
   return Agent::Resume(server, state, server.config().user);
 }
@@ -56,7 +56,7 @@ Result<> ResumeServing() {
   CGPU_TRY(CheckPrivileges(state.config.user == getuid() ? state.config.user : 0));
   CGPU_TRY(os::NotifyListener::Prepare());
   CGPU_ASSIGN_OR_RETURN(auto server, MakeServerAgain(state, true));
-  CGPU_ASSIGN_OR_RETURN(auto agent, ResumeAgent(*server, state.agent));
+  auto agent = ResumeAgent(*server, state.agent);
   CGPU_ASSIGN_OR_RETURN(auto housekeeping, Housekeeping::Make(*server, UniqueFd(state.closes)));
   CGPU_ASSIGN_OR_RETURN(
       auto desk, Desk::Make(*server, *housekeeping, UniqueFd(state.admin), std::move(agent)));
