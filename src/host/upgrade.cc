@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,10 +77,19 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
                  : Error{Code::kUnavailable, 0, "its shim gives no answer",
                          "try again; `cgpu upgrade --force` ends the container"};
   }
-  if (answer->text != "state\n" || !answer->fd.valid()) {
+  UniqueFd state = std::move(answer->fd);
+  if (answer->text == kFileWord) {
+    state.reset(memfd_create("cgpu-state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    CGPU_TRY(SendMessage(connection.get(), kFileWord, state.get()));
+    answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);
+  }
+  if (!answer.ok()) {
+    return answer.error();
+  }
+  if (answer->text != kStateWord || !state.valid()) {
     return DecodeUpgraded(answer->text);
   }
-  CGPU_TRY(Check(program, answer->fd.get(), reservation.shim_uid));
+  CGPU_TRY(Check(program, state.get(), reservation.shim_uid));
   // Sending fails where the shim has stopped waiting for it; then the shim's answer says that.
   (void)SendMessage(connection.get(), "go\n");
   answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);

@@ -18,11 +18,13 @@
 //                    HOST_INDEX LIMIT" for memory that was refused at the limit of a GPU, bytes;
 //                    "ended" when the container has ended. The stream lasts till then
 //   upgrade          the request carries the new cgpu-shim as its one SCM_RIGHTS descriptor.
-//                    -> "state", with a sealed file. The client asks the new program what it says
-//                    to it (`cgpu-shim check`, the file as fd 0: kCanTakeOver on stdout, or why
-//                    not) and answers "go", or closes the connection. -> "ok MICROSECONDS", from
-//                    the new program: for how long calls had to wait. Or at any time "error
-//                    SENTENCE": all is as before
+//                    -> "state", with a sealed file. Where the kernel lets the shim send none
+//                    (ETOOMANYREFS in unix(7)): -> "file"; the client sends an empty memfd, which
+//                    the shim writes and seals; -> "state". The client asks the new program what
+//                    it says to the file (`cgpu-shim check`, the file as fd 0: kCanTakeOver on
+//                    stdout, or why not) and answers "go", or closes the connection. -> "ok
+//                    MICROSECONDS", from the new program: for how long calls had to wait. Or at
+//                    any time "error SENTENCE": all is as before
 //
 // Pure; decoding is bounded and trusts neither side. Decoding skips lines of a status that a later
 // version has added.
@@ -126,6 +128,10 @@ struct AdminRequest {
 // with the sentence.
 [[nodiscard]] std::string EncodeOutcome(const Result<>& outcome);
 [[nodiscard]] Result<> DecodeOutcome(std::string_view text);
+
+// Words of a shim to the client that asked for an upgrade.
+inline constexpr std::string_view kStateWord = "state\n";
+inline constexpr std::string_view kFileWord = "file\n";
 
 // Words by which a new program says that it is a shim and can take over.
 inline constexpr std::string_view kCanTakeOver = "can take over\n";

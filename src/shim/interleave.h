@@ -33,7 +33,8 @@ class Interleaver {
 
   // Sets the interleave level of `group`, an object of `client`, which lies on `control`:
   // NVA06C_CTRL_INTERLEAVE_LEVEL_*. Returns the driver's status. kUnavailable: there is no helper,
-  // or it gave no answer; then there is none from now on.
+  // or it gave no answer; then there is none from now on. kExhausted: nothing can be sent to it
+  // now, see unix(7) on ETOOMANYREFS, which counts for a uid; try again.
   [[nodiscard]] Result<std::uint32_t> Set(int control, std::uint32_t client, std::uint32_t group,
                                           std::uint32_t level);
 

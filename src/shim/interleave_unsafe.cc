@@ -1,4 +1,5 @@
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -84,7 +85,14 @@ Result<std::uint32_t> Interleaver::Ask(const std::string& request, int file) {
     return Error{Code::kUnavailable, 0, "there is no helper for priorities", {}};
   }
   std::optional<Answer> answer;
-  if (SendMessage(helper_.get(), request, file).ok()) {
+  const auto sent = SendMessage(helper_.get(), request, file);
+  if (!sent.ok() && sent.error().sys_errno == ETOOMANYREFS) {
+    return Error{Code::kExhausted,
+                 ETOOMANYREFS,
+                 "others under the uid of the shim have too many descriptors in flight",
+                 {}};
+  }
+  if (sent.ok()) {
     if (const auto message = ReceiveMessage(helper_.get(), kAnswerMs); message.ok()) {
       answer = FromBytes<Answer>(message->text);
     }

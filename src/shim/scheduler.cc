@@ -411,9 +411,10 @@ void Scheduler::TakeTurns(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
 }
 
 void Scheduler::TryAgain(std::size_t index, Gpu& gpu, std::uint64_t now_us) {
-  if (!gpu.unruly.empty() && now_us >= gpu.again_us) {
+  if ((!gpu.unruly.empty() || gpu.unleveled) && now_us >= gpu.again_us) {
     gpu.backoff_us = std::min(2 * gpu.backoff_us, kMostBackoffUs);
     gpu.again_us = now_us + gpu.backoff_us;
+    ApplyLevels(index, gpu);
     ApplySlices(index, gpu);
     TriggerIfNeeded(index, gpu);
   }
@@ -462,7 +463,7 @@ std::uint64_t Scheduler::NextEdge() const {
     if (!gpu.resting.empty()) {
       next = std::min(next, gpu.turn_us);
     }
-    if (!gpu.unruly.empty()) {
+    if (!gpu.unruly.empty() || gpu.unleveled) {
       next = std::min(next, gpu.again_us);
     }
   }

@@ -138,7 +138,7 @@ class Scheduler {
  private:
   // Time that groups which alternate rest: taking them off the GPU (0.3 ms) is little of it.
   static constexpr std::uint64_t kRestUs = 50'000;
-  // First backoff between two tries to give a group its time slice.
+  // First backoff between two tries to give a group its time slice or its interleave level.
   static constexpr std::uint64_t kLeastBackoffUs = 1'000'000;
 
   struct Gpu {
@@ -156,7 +156,8 @@ class Scheduler {
     bool undivided = false;          // the channels changed since time slices were given
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // channels without a time slice, which are off
-    std::uint64_t again_us = 0;                     // when giving them one is tried again
+    bool unleveled = false;                         // a group has not the level that it is to have
+    std::uint64_t again_us = 0;                     // when giving them these is tried again
     std::uint64_t backoff_us = 0;                   // and the backoff after that, doubled
     std::vector<ledger::ChannelInfo> others;        // for other engines
     bool crowded = false;                           // there are too many groups

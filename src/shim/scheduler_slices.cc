@@ -6,8 +6,9 @@
 namespace cgpu::shim {
 
 // Applies interleave levels. A group that another thread is freeing has none. A level that could
-// not be set is tried again when something is scheduled.
+// not be set is tried again when something is scheduled, and after a time.
 void Scheduler::ApplyLevels(std::size_t index, Gpu& gpu) {
+  gpu.unleveled = false;
   for (const ledger::ChannelInfo& channel : gpu.channels) {
     const bool wanted = gpu.order.high && gpu.levels;
     if (channel.group_handle == 0 || gpu.raised.contains(channel.group) == wanted) {
@@ -21,6 +22,8 @@ void Scheduler::ApplyLevels(std::size_t index, Gpu& gpu) {
       gpu.raised.erase(channel.group);
     } else if (wanted && set.error().code == Code::kUnsupported) {
       gpu.levels = false;
+    } else {
+      gpu.unleveled = true;
     }
   }
 }
@@ -99,7 +102,7 @@ void Scheduler::ApplySlices(std::size_t index, Gpu& gpu) {
   if (held && !gpu.off) {
     PutBack(index, gpu);
   }
-  if (gpu.unruly.empty()) {
+  if (gpu.unruly.empty() && !gpu.unleveled) {
     gpu.backoff_us = 0;
   } else if (gpu.backoff_us == 0) {
     gpu.backoff_us = kLeastBackoffUs;

@@ -343,6 +343,17 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   EXPECT_EQ(f.desk.Slices().at(10), 1'425);
 }
 
+TEST(Scheduler, ALevelThatCouldNotBeSetIsTriedAgain) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.RefuseLevels(Code::kExhausted);  // the request cannot be sent to the helper
+  f.scheduler.SetOrder(0, {8'000, {}, true, false, 4});
+  EXPECT_TRUE(f.desk.Raised().empty());
+  EXPECT_EQ(f.desk.Slices().at(10), 8'000);
+  f.desk.RefuseLevels(std::nullopt);
+  EXPECT_TRUE(f.desk.WaitUntilRaised(10));
+}
+
 TEST(Scheduler, WhereAGpuKnowsNoLevelsSlicesAreLonger) {
   Fixture& f = Make();
   f.desk.Add(10, 11);

@@ -57,6 +57,7 @@ class Desk final : public GpuControls {
     }
     if (high) {
       raised_.insert(group);
+      switched_.NotifyAll();
     } else {
       raised_.erase(group);
     }
@@ -158,6 +159,13 @@ class Desk final : public GpuControls {
     while (!off_.empty() && switched_.WaitUntil(mutex_, until)) {
     }
     return off_.empty();
+  }
+  bool WaitUntilRaised(ledger::Handle group) {
+    const auto until = Deadline();
+    const MutexLock lock(mutex_);
+    while (!raised_.contains(group) && switched_.WaitUntil(mutex_, until)) {
+    }
+    return raised_.contains(group);
   }
   bool WaitForSwitches(int more) {
     const auto until = Deadline();

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "os/messages.h"
+#include "protocol/admin.h"
 #include "shim/upgrade.h"
 
 namespace cgpu::shim {
@@ -30,17 +31,34 @@ bool SetCloseOnExec(const std::vector<int>& files, bool on) {
   return all;
 }
 
-Result<UniqueFd> SealedFile(std::string_view bytes) {
+Result<> WriteAndSeal(int file, std::string_view bytes) {
+  CGPU_TRY(WriteAll(file, bytes));
+  if (fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+    return ErrnoError(Code::kInternal, errno, "cannot seal the state");
+  }
+  return {};
+}
+
+// Hands the state to the upgrader in a sealed file, and returns that file.
+Result<UniqueFd> SendState(std::string_view bytes, int connection) {
   UniqueFd file(memfd_create("cgpu-state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) {
     return ErrnoError(Code::kExhausted, errno, "cannot make a file for the state");
   }
-  CGPU_TRY(WriteAll(file.get(), bytes));
-  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) !=
-      0) {
-    return ErrnoError(Code::kInternal, errno, "cannot seal the state");
+  CGPU_TRY(WriteAndSeal(file.get(), bytes));
+  const auto sent = SendMessage(connection, kStateWord, file.get());
+  if (sent.ok()) {
+    return file;
   }
-  return file;
+  // Descriptors in flight count for a uid, and others may have taken it.
+  if (sent.error().sys_errno != ETOOMANYREFS) {
+    return sent.error();
+  }
+  CGPU_TRY(SendMessage(connection, kFileWord));
+  CGPU_ASSIGN_OR_RETURN(auto answer, ReceiveMessage(connection, kWordMs));
+  CGPU_TRY(WriteAndSeal(answer.fd.get(), bytes));
+  CGPU_TRY(SendMessage(connection, kStateWord));
+  return std::move(answer.fd);
 }
 
 }  // namespace
@@ -55,8 +73,7 @@ Result<> ReserveDescriptors() {
 }
 
 Error HandOver(const Handover& state, UniqueFd program, int connection) {
-  CGPU_ASSIGN_OR_RETURN(const auto file, SealedFile(Encode(state)));
-  CGPU_TRY(SendMessage(connection, "state\n", file.get()));
+  CGPU_ASSIGN_OR_RETURN(const auto file, SendState(Encode(state), connection));
   const auto word = ReceiveMessage(connection, kWordMs);
   if (!word.ok() || word->text != "go\n") {
     return Error{Code::kConflict, 0, "nobody said in time that the new version can take over", {}};

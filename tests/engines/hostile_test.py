@@ -396,34 +396,74 @@ def attacks(test):
             test.node.wait_used(NEIGHBOUR * t.MIB, "after " + name)
 
 
-# A program that takes all inotify instances of its uid, and each that another one gives back.
+# A program that takes all that the kernel counts for a uid, and that a shim uses: inotify instances
+# (and each that another one gives back), epoll watches, descriptors in flight on sockets.
 TAKER = """
-import ctypes
+import array, ctypes, errno, resource, select, socket
 libc = ctypes.CDLL(None)
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+kept = []
+def all_of(take, error):
+    try:
+        while True:
+            take()
+    except OSError as refusal:
+        assert refusal.errno == error, refusal
+def send():
+    left, right = socket.socketpair()
+    kept.append((left, right))
+    left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [left.fileno()] * 253))])
+all_of(send, errno.ETOOMANYREFS)
+watched = [socket.socket() for _ in range(1000)]
+def watch():
+    kept.append(select.epoll())
+    for one in watched:
+        kept[-1].register(one, 0)
+all_of(watch, errno.ENOSPC)
 while libc.inotify_init1(0) >= 0:
     pass
 print("taken", flush=True)
 while True:
     libc.inotify_init1(0)
 """
+# The kernel's limit of epoll watches is for the whole machine, and gigabytes would have to be taken.
+WATCHES = "/proc/sys/fs/epoll/max_user_watches"
+
+
+@contextlib.contextmanager
+def _few_watches():
+    with open(WATCHES, encoding="utf-8") as file:
+        before = file.read()
+    try:
+        with open(WATCHES, "w", encoding="utf-8") as file:
+            file.write("200000")
+        yield
+    finally:
+        with open(WATCHES, "w", encoding="utf-8") as file:
+            file.write(before)
 
 
 def same_uid(test):
-    """Somebody under the uid of a shim takes all inotify instances of that uid, as root's container
-    can by setuid(2), and each that is given back. The shim is upgraded all the same, again and again."""
+    """Somebody under the uid of a shim takes all that the kernel has for that uid, as root's container
+    can by setuid(2). The shim is upgraded all the same, again and again, and processes are added."""
     loop = test.engine.talk("loop", ["sh", "-c", LOOP], env=SLICE)
     loop.expect("^round$")
     (shim,) = _pids("cgpu-shim")
     with open("/proc/%d/status" % shim, encoding="utf-8") as file:
         uid = int(re.search(r"^Uid:\t(\d+)", file.read(), re.MULTILINE).group(1))
-    taker = t.Process(["python3", "-c", TAKER], "taker", user=uid, group=uid, extra_groups=[])
-    taker.expect("^taken$")
-    for program in (NEXT, OWN) * 5:
-        upgrade("loop", program)
-        check_goes_on(loop)
-    taker.kill()
+    with _few_watches():
+        taker = t.Process(["python3", "-c", TAKER], "taker", user=uid, group=uid, extra_groups=[])
+        taker.expect("^taken$")
+        for program in (NEXT, OWN) * 5:
+            upgrade("loop", program)
+            check_goes_on(loop)
+            added = test.engine.exec("loop", ["rmtool", "alloc", "1"])
+            t.check(added.returncode == 0, "exec: %s" % added)
+        taker.kill()
     loop.kill()
     test.engine.remove("loop")
+    test.node.wait_used(0, "after all")
 
 
 main({"storm": storm, "sender": sender, "inside": inside, "widen": widen, "accidents": accidents,
