@@ -47,9 +47,12 @@ namespace {
 
 // Time for a request, for a peer that connects and says nothing.
 constexpr int kRequestMs = 10'000;
+// Time for the request of a peer that gets no place. It should have come with the connection.
+constexpr int kBusyMs = 100;
 
+// `silent`: a refusal is to be in neither the log nor the events.
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
-                            int connection, const EventKeeper& keeper) {
+                            int connection, const EventKeeper& keeper, bool silent) {
   // This comes first: a message that is left unread at the end would take the answer with it. The
   // kernel releases the files that come with it, which can take long where they are sockets: the
   // alarm is set.
@@ -61,6 +64,9 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
                                           : "container " + request.engine_id;
   const unsigned user = peer.uid;
   auto slice = CreateSlice(surroundings, request, std::move(peer));
+  if (!slice.ok() && silent) {
+    return slice.error();
+  }
   if (!slice.ok()) {
     Log(LogLevel::kNotice, who + " gets no slice: " + slice.error().what);
     // In Kubernetes, that is the answer for each container that asks for none.
@@ -369,6 +375,7 @@ class Daemon {
     }
     const auto user = UserOf(connection.get());
     const bool busy = user != 0 && !HasPlace(CountOf(user), children_.size() - CountOf(0));
+    const bool silent = IsSilent(user);
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
@@ -377,7 +384,7 @@ class Daemon {
       gate->to.reset();
       char none = 0;
       (void)!read(gate->from.get(), &none, 1);  // so that the connection is closed here last
-      Serve(connection.get(), busy);
+      Serve(connection.get(), busy, silent);
       _exit(0);
     }
     if (child < 0) {
@@ -391,20 +398,35 @@ class Daemon {
   }
 
   // Serves one request, in a child of its own.
-  void Serve(int connection, bool busy) {
-    if (busy) {
-      const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
-                        "try again when they are through"};
-      (void)SendMessage(connection, EncodeCreationReply(error));
-      return;
-    }
+  void Serve(int connection, bool busy, bool silent) {
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGALRM);
     pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
-    alarm(kRequestMs / 1'000 + 1);
-    (void)SendMessage(connection,
-                      EncodeCreationReply(SeeTo(surroundings_, group_, connection, keeper_)));
+    alarm(busy ? 1 : kRequestMs / 1'000 + 1);
+    if (busy) {
+      const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
+                        "try again when they are through"};
+      (void)SendMessage(connection, EncodeCreationReply(error));
+      (void)ReceiveText(connection, kBusyMs);  // one that is left unread takes the answer with it
+      return;
+    }
+    (void)SendMessage(
+        connection, EncodeCreationReply(SeeTo(surroundings_, group_, connection, keeper_, silent)));
+  }
+
+  // Returns whether a refusal of this user's next request is left out of log and events.
+  bool IsSilent(std::optional<unsigned> user) {
+    if (user == 0) {
+      return false;
+    }
+    const auto verdict = pace_.Take(user, std::chrono::steady_clock::now());
+    if (verdict == RefusalPace::Verdict::kFirstSilent) {
+      Log(LogLevel::kWarning, "requests of uid " +
+                                  (user ? std::to_string(*user) : std::string("unknown")) +
+                                  " come so fast that not all refusals are logged");
+    }
+    return verdict != RefusalPace::Verdict::kLog;
   }
 
   [[nodiscard]] std::size_t CountOf(std::optional<unsigned> user) const {
@@ -447,6 +469,7 @@ class Daemon {
   std::optional<AuditLog> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
+  RefusalPace pace_;
   std::map<pid_t, std::optional<unsigned>> children_;  // users whose requests they serve
   bool stopping_ = false;
 };

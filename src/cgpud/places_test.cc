@@ -46,5 +46,28 @@ TEST(Places, NoUserHasRoots) {
   EXPECT_FALSE(HasPlace(0, kPlaces + 1));
 }
 
+TEST(RefusalPace, SaysSomeAtOnceThenOneASecond) {
+  using Verdict = RefusalPace::Verdict;
+  RefusalPace pace;
+  RefusalPace::Time now{};
+  for (int i = 0; i < RefusalPace::kRefusalsAtOnce; ++i) {
+    EXPECT_EQ(pace.Take(1000, now), Verdict::kLog) << i;
+  }
+  EXPECT_EQ(pace.Take(1000, now), Verdict::kFirstSilent);
+  EXPECT_EQ(pace.Take(1000, now), Verdict::kSilent);
+  EXPECT_EQ(pace.Take(1001, now), Verdict::kLog) << "another user";
+  EXPECT_EQ(pace.Take(std::nullopt, now), Verdict::kLog) << "one that is not known";
+  int logged = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    now += std::chrono::milliseconds(1);
+    const auto verdict = pace.Take(1000, now);
+    logged += verdict == Verdict::kLog ? 1 : 0;
+    EXPECT_NE(verdict, Verdict::kFirstSilent) << "it was said";
+  }
+  EXPECT_EQ(logged, 100);
+  now += std::chrono::hours(1);
+  EXPECT_EQ(pace.Take(1000, now), Verdict::kLog);
+}
+
 }  // namespace
 }  // namespace cgpu

@@ -301,7 +301,7 @@ def idle(node, _):
 # A program that connects to the daemon and says nothing, or something with a file whose close takes
 # hours. At each line of its input it says how many of its first connections are as they were.
 SILENT = """
-import array, select, socket, struct, sys
+import array, select, socket, struct, sys, threading
 
 def lingering():
     listening = socket.create_server(("127.0.0.1", 0))
@@ -328,8 +328,8 @@ for number in range(40):
                         [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))])
         except BrokenPipeError:  # it was refused before
             keep.append(file)
-        else:
-            file.close()
+        else:  # whoever has it last waits
+            threading.Thread(target=file.close, daemon=True).start()
         keep += others
 print("connected", flush=True)
 for _ in sys.stdin:
@@ -343,9 +343,37 @@ def silent(*_):
     process = t.Process(["python3", "-c", SILENT], "silent", **{**as_user(), "user": USER + 1})
     process.expect("connected")
     expect(call("--mem", "1GiB", "--", "true"), 0)
+    for _ in range(10):
+        done = t.command(CGPU, "run", "--mem", "1GiB", "--", "true", ok=False,
+                         **{**as_user(), "user": USER + 1})
+        t.check(done.returncode == 125 and "busy" in done.stderr, "it is not told why: %s" % done)
     process.say("")
     t.check(process.expect("silent ([0-9]+)").group(1) == "8", "the silent ones have had their time")
     process.kill()
+
+
+FLOOD = """
+import socket
+for _ in range(300):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
+        daemon.connect("/run/cgpu/cgpud.sock")
+        daemon.send(b"create flood\\nenv CGPU_MEM=junk\\npidns 1\\n.\\n")
+        assert daemon.recv(65536).startswith(b"error"), "that is no request"
+print("asked", flush=True)
+"""
+
+
+def flood(_, daemon):
+    """A member whose requests are refused all the time does not fill the log, and others' refusals are
+    in it."""
+    process = t.Process(["python3", "-c", FLOOD], "flood", **{**as_user(), "user": USER + 1})
+    process.expect("^asked$")
+    process.end()
+    expect(call("--mem", "17GiB", "--", "true"), 125, "16160")
+    t.wait_for(lambda: "uid %d gets no slice" % USER in daemon.log(), "no word of the other's refusal")
+    refused = daemon.log().count("container flood gets no slice")
+    t.check(20 <= refused <= 90, "%d lines" % refused)
+    t.check(daemon.log().count("come so fast") == 1, "it is not said, or again and again")
 
 
 def hanging(_, daemon):
@@ -528,7 +556,7 @@ def words(*_):
     t.check(not any(line.startswith("cgpud: audit") for line in lines), "forged: %s" % lines)
 
 
-CASES = {"silent": silent, "hanging": hanging, "crowd": crowd, "subordinate": subordinate, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+CASES = {"silent": silent, "flood": flood, "hanging": hanging, "crowd": crowd, "subordinate": subordinate, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
          "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
 
 
