@@ -107,12 +107,17 @@ Result<EventReader> EventReader::Open(const std::string& folder) {
   if (!opened.ok()) {
     return NoFolder(opened.error());
   }
+  return EventReader(folder);
+}
+
+Result<> EventReader::Watch() {
   UniqueFd changes(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!changes.valid() ||
-      inotify_add_watch(changes.get(), folder.c_str(), IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot watch " + folder);
+      inotify_add_watch(changes.get(), folder_.c_str(), IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot watch " + folder_);
   }
-  return EventReader(folder, std::move(changes));
+  changes_ = std::move(changes);
+  return {};
 }
 
 Result<EventReader::File> EventReader::OpenPart(const char* name) const {

@@ -62,12 +62,13 @@ class EventReader {
 
   // Returns what was added since the last time. Leaves out what has left the ring meanwhile.
   [[nodiscard]] Result<std::vector<Event>> More();
-  // Waits until something may have been added.
+  // Begins to listen for what is added. Takes an inotify instance of the caller's uid.
+  [[nodiscard]] Result<> Watch();
+  // Waits until something may have been added since Watch() or the last Wait().
   void Wait() const;
 
  private:
-  EventReader(std::string folder, UniqueFd changes)
-      : folder_(std::move(folder)), changes_(std::move(changes)) {}
+  explicit EventReader(std::string folder) : folder_(std::move(folder)) {}
 
   struct File {
     UniqueFd fd;
@@ -78,7 +79,7 @@ class EventReader {
   void Take(const File& file, std::vector<Event>& events);
 
   std::string folder_;
-  UniqueFd changes_;  // inotify
+  UniqueFd changes_;  // inotify, after Watch()
   File newer_;        // the file that was the newer one
   std::string text_;  // text of it that is not yet a whole line
 };

@@ -105,6 +105,7 @@ TEST_F(EventRingTest, AReaderFollowsOverTheRename) {
   ASSERT_TRUE(reader.ok());
   EXPECT_THAT(Numbers(reader->More()), ElementsAre(1, 2, 3));
   EXPECT_THAT(Numbers(reader->More()), IsEmpty());
+  ASSERT_TRUE(reader->Watch().ok());
   std::vector<std::uint64_t> followed;
   for (std::uint64_t number = 4; number <= 100; ++number) {
     Append(number, number, kMax);

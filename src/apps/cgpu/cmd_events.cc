@@ -48,6 +48,9 @@ Result<int> Run(Flags& flags) {
     flags.filter.since_ms = NowMs() - std::min(NowMs(), age);
   }
   CGPU_ASSIGN_OR_RETURN(auto reader, EventReader::Open());
+  if (flags.follow) {
+    CGPU_TRY(reader.Watch());
+  }
   const auto more = [&]() -> Result<std::vector<Event>> {
     CGPU_ASSIGN_OR_RETURN(auto events, reader.More());
     if (!flags.filter.container.empty() && !events.empty()) {
