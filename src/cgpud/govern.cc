@@ -1,6 +1,5 @@
 #include "cgpud/govern.h"
 
-#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,12 +55,9 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
     : registry_(registry),
       max_inst_(max_inst),
       node_name_(node),
-      changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      changes_(registry.folder(), std::chrono::steady_clock::now()),
       measuring_(node, Measuring::What::kSwitches),
-      backoff_(kLeastOrderBackoff) {
-  // Grants and settings are renamed into their places.
-  (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
-}
+      backoff_(kLeastOrderBackoff) {}
 
 // Finds the node and what its GPUs showed. Both may have changed: the daemon may be older than the
 // node, and a GPU may be calibrated at any time.
@@ -290,8 +286,10 @@ std::vector<std::string> Governing::SendAgain() {
 
 std::optional<std::chrono::steady_clock::time_point> Governing::next() const {
   auto next = measuring_.any() && (!again_ || next_ < *again_) ? std::optional(next_) : again_;
-  if (hold_again_ && (!next || *hold_again_ < *next)) {
-    next = hold_again_;
+  for (const auto& other : {hold_again_, changes_.next()}) {
+    if (other && (!next || *other < *next)) {
+      next = other;
+    }
   }
   for (const auto& [place, sent] : sent_) {
     if (sent.answer.valid() && (!next || sent.until < *next)) {
@@ -431,7 +429,7 @@ std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_poin
 }
 
 std::vector<int> Governing::descriptors() const {
-  std::vector<int> all{changes_.get()};
+  std::vector<int> all{changes_.fd()};
   for (const auto& [place, sent] : sent_) {
     if (sent.answer.valid()) {
       all.push_back(sent.answer.get());
@@ -486,12 +484,7 @@ Governing::News Governing::Look(const std::vector<int>& readable) {
       ReadAnswer(place, sent, news.log);
     }
   }
-  if (ready.contains(changes_.get())) {
-    alignas(inotify_event) char buffer[4096];
-    while (read(changes_.get(), buffer, sizeof(buffer)) > 0) {
-    }
-    news.changed = true;
-  }
+  news.changed = changes_.Changed(std::chrono::steady_clock::now());
   return news;
 }
 

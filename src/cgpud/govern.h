@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "cgpud/folder_watch.h"
 #include "cgpud/idle_holder.h"
 #include "cgpud/measure.h"
 #include "cgpud/plan_gpus.h"
@@ -113,7 +114,7 @@ class Governing {
   std::set<std::string> staid_;  // GPUs of which the log has that nothing is corrected
   std::map<std::string, IdleHolder> holders_;  // by GPU
   std::set<std::string> unheld_;               // GPUs of which the log has that it cannot be held
-  UniqueFd changes_;                           // inotify of the registry's folder
+  FolderWatch changes_;  // of the registry, into which grants and settings are renamed
   std::map<std::string, Gpu> gpus_;
   std::map<Place, Sent> sent_;
   std::set<Place> high_;  // may have interleave levels: were given an order of high priority

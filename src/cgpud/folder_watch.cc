@@ -1,0 +1,41 @@
+#include "cgpud/folder_watch.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace cgpu {
+
+FolderWatch::FolderWatch(std::string folder, Time now) : folder_(std::move(folder)) {
+  Watch(now);
+}
+
+void FolderWatch::Watch(Time now) {
+  constexpr std::chrono::seconds kAgain{1};
+  inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (inotify_add_watch(inotify_.get(), folder_.c_str(), IN_MOVED_TO | IN_DELETE) < 0) {
+    inotify_.reset();
+    next_ = now + kAgain;
+  } else {
+    next_.reset();
+  }
+}
+
+bool FolderWatch::Changed(Time now) {
+  if (next_) {
+    const bool due = now >= *next_;
+    if (due) {
+      Watch(now);
+    }
+    return due;
+  }
+  alignas(inotify_event) char buffer[4096];
+  bool changed = false;
+  while (read(inotify_.get(), buffer, sizeof(buffer)) > 0) {
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace cgpu
