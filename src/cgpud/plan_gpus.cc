@@ -6,13 +6,13 @@
 namespace cgpu {
 namespace {
 
-governor::Rules RulesFor(const GpuSettings& settings, unsigned max_inst,
-                         governor::Capping capping) {
+governor::Rules RulesFor(const GpuSettings& settings, unsigned max_inst, const CardMeans& means) {
   governor::Rules rules;
   rules.policy = settings.PolicyNow();
   rules.max_inst = settings.max_inst.value_or(max_inst);
   rules.prio_ratio = settings.prio_ratio.value_or(governor::kDefaultPrioRatio);
-  rules.capping = capping;
+  rules.capping = means.capping;
+  rules.switch_us = means.card.copy_switch_us;
   return rules;
 }
 
@@ -64,7 +64,7 @@ std::map<std::string, PlannedGpu> PlanGpus(const Registry& registry, const Regis
       gpu.members.clear();  // it stays as it is there
       continue;
     }
-    const governor::Rules rules = RulesFor(*settings, max_inst, MeansIn(means, uuid).capping);
+    const governor::Rules rules = RulesFor(*settings, max_inst, MeansIn(means, uuid));
     const auto orders = governor::Plan(rules, members[uuid]);
     gpu.policy = rules.policy;
     const auto shares = governor::Shares(rules, members[uuid]);

@@ -254,35 +254,57 @@ std::uint32_t PeriodFor(double least_share) {
   return kPeriodsUs.back();
 }
 
+// Sets a window of each, and leaves room between them for the switches to their owners, as far as
+// there is any.
 void Windows(const Rules& rules, const std::vector<Member>& members, std::vector<Order>& orders) {
+  struct Window {  // in parts of the period, then in microseconds
+    double from = 0;
+    double cap = 0;
+    std::size_t member = 0;
+  };
+  std::vector<Window> windows;
   double least = 1;
-  for (const Member& member : members) {
-    if (!member.request.high_priority) {
-      least = std::min(least, CapOf(rules, members, member));
-    }
-  }
-  const std::uint32_t period = PeriodFor(least);
   double from = 0;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i].request.high_priority) {
-      continue;
+    if (!members[i].request.high_priority) {
+      const double cap = CapOf(rules, members, members[i]);
+      least = std::min(least, cap);
+      from =
+          rules.policy == Policy::kFair ? members[i].place % PlacesOf(rules, members) * cap : from;
+      windows.push_back({from, cap, i});
+      from += cap;
     }
-    const double cap = CapOf(rules, members, members[i]);
-    if (rules.policy == Policy::kFair) {
-      from = members[i].place % PlacesOf(rules, members) * cap;
-    }
-    const auto phase = static_cast<std::uint32_t>(std::floor(from * period));
-    const std::uint32_t end = std::min(Whole((from + cap) * period), period);
+  }
+  if (windows.empty()) {
+    return;
+  }
+  std::ranges::sort(windows, {}, &Window::from);
+  const std::uint32_t period = PeriodFor(least);
+  for (Window& window : windows) {
+    window.from *= period;
+    window.cap *= period;
+  }
+  const double lost = rules.switch_us;
+  const double free = std::max(0.0, period - windows.back().from - windows.back().cap);
+  const double room = std::min(lost, free / static_cast<double>(windows.size()));
+  for (std::size_t k = 0; k < windows.size(); ++k) {
+    windows[k].from += static_cast<double>(k) * room;
+  }
+  for (std::size_t k = 0; k < windows.size(); ++k) {
+    const double next = k + 1 < windows.size() ? windows[k + 1].from : period;
+    const double least_end = windows[k].from + windows[k].cap;
+    const auto phase = static_cast<std::uint32_t>(std::floor(windows[k].from));
+    const std::uint32_t end =
+        std::min(Whole(std::clamp(next, least_end, least_end + lost)), period);
     if (phase != 0 || end != period) {
-      orders[i].duty = Duty{period, end - phase, phase};
+      orders[windows[k].member].duty = Duty{period, end - phase, phase};
     }
-    from += cap;
   }
 }
 
 // Sets the windows under kSoft: a member that has a maximum is off for the rest of a period. Every
 // second one is on at the period's end, so that they overlap as little as can be.
-void Maxima(const std::vector<Member>& members, std::vector<Order>& orders) {
+void Maxima(const Rules& rules, const std::vector<Member>& members, std::vector<Order>& orders) {
   bool late = false;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const ComputeRequest& request = members[i].request;
@@ -291,7 +313,7 @@ void Maxima(const std::vector<Member>& members, std::vector<Order>& orders) {
       continue;
     }
     const std::uint32_t period = PeriodFor(most / 100.0);
-    const std::uint32_t on = period / 100 * most;
+    const std::uint32_t on = std::min(period / 100 * most + rules.switch_us, period);
     orders[i].duty = Duty{period, on, late ? period - on : 0};
     late = !late;
   }
@@ -362,7 +384,7 @@ std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) 
   std::vector<double> parts = Parts(rules, members);
   const std::size_t high = OfHighPriority(members);
   if (rules.policy == Policy::kSoft && HasWindows(rules) && !members.empty()) {
-    Maxima(members, orders);
+    Maxima(rules, members, orders);
     parts = high != 0 ? parts : Compensated(Shares(rules, members), orders);
   }
   if (rules.capping == Capping::kIdleGroup) {

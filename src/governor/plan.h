@@ -37,6 +37,9 @@ struct Rules {
   // Means of kFair and kFixed, and of maxima. Without any, they share by time slices: idle time is
   // then lent, not kept.
   Capping capping = Capping::kNone;
+  // Time that a window loses to the switch to its owner, as far as the GPU has shown (Card). The
+  // window is longer by that where there is room.
+  std::uint32_t switch_us = 0;
 };
 
 struct Member {

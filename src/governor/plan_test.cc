@@ -108,6 +108,35 @@ TEST(Plan, FixedHasWindowsOfItsOwnWhereChannelsCanBeSuspended) {
   EXPECT_EQ(Plan(rules, {WithPercent(1)})[0].duty, (Duty{100'000, 1'000, 0}));
 }
 
+// A window is longer by the switch to its owner, and no window of another is in that time.
+TEST(Plan, WindowsHaveRoomForTheSwitchWhereThereIsAny) {
+  Rules rules;
+  rules.policy = Policy::kFixed;
+  rules.capping = Capping::kDutyCycle;
+  rules.switch_us = 100;
+  auto orders = Plan(rules, {WithPercent(30), WithPercent(50)});
+  EXPECT_EQ(orders[0].duty, (Duty{20'000, 6'100, 0}));
+  EXPECT_EQ(orders[1].duty, (Duty{20'000, 10'100, 6'100}));
+  orders = Plan(rules, {WithPercent(30), WithPercent(70)});
+  EXPECT_EQ(orders[0].duty, (Duty{20'000, 6'000, 0})) << "there is none";
+  EXPECT_EQ(orders[1].duty, (Duty{20'000, 14'000, 6'000}));
+  rules.policy = Policy::kFair;
+  rules.max_inst = 4;
+  Member last;
+  last.place = 2;
+  orders = Plan(rules, {last, Member{}});
+  EXPECT_EQ(orders[0].duty, (Duty{20'000, 5'100, 10'100}));
+  EXPECT_EQ(orders[1].duty, (Duty{20'000, 5'100, 0}));
+  last.place = 3;
+  orders = Plan(rules, {last, Member{}});
+  EXPECT_EQ(orders[0].duty, (Duty{20'000, 5'000, 15'000})) << "the last place";
+  EXPECT_EQ(orders[1].duty, (Duty{20'000, 5'100, 0}));
+  rules.policy = Policy::kSoft;
+  Member capped = WithPercent(30);
+  capped.request.max_percent = 60;
+  EXPECT_EQ(Plan(rules, {capped})[0].duty, (Duty{20'000, 12'100, 0}));
+}
+
 TEST(Plan, FairKeepsThePlaceOfEach) {
   Rules rules;
   rules.policy = Policy::kFair;
@@ -303,6 +332,7 @@ Case AnyCase() {
   any.rules.max_inst = *rc::gen::inRange(1U, kMostMaxInst + 1);
   any.rules.prio_ratio = *rc::gen::inRange(kLeastPrioRatio, kMostPrioRatio + 1);
   any.rules.capping = *rc::gen::element(Capping::kNone, Capping::kDutyCycle, Capping::kIdleGroup);
+  any.rules.switch_us = *rc::gen::inRange(0U, 1'000U);
   const unsigned count = *rc::gen::inRange(0U, any.rules.max_inst + 4);  // it may become less
   for (unsigned place = 0; place < count; ++place) {
     any.members.push_back(AnyMember(place));
