@@ -34,6 +34,10 @@ Needs Boundary::NeedsOf(const Call& call) const {
     if (call.ChangesState()) {
       needs.space = call.uvm_space;
     }
+    // UVM looks up what the call names of RM's late, so that must be what the ledger has found.
+    if (call.client != 0) {
+      needs.clients.push_back(call.client);
+    }
     return needs;
   }
   const Handler* handler = FindHandler(call.nr);

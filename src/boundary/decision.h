@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "boundary/address_ranges.h"
+#include "boundary/dma_tracker.h"
 #include "boundary/reasons.h"
 #include "ledger/ledger.h"
 
@@ -59,7 +60,7 @@ struct Decision {
   ledger::ClientRef client;
   ledger::ObjectRef object;  // the parent of an allocation or copy; the object to free
   std::uint64_t bytes = 0;   // reserved for it
-  bool covered = false;      // all page tables for mappings in it are included
+  RangeTables tables = RangeTables::kOfMappings;  // of mappings in the VA range
   std::optional<ledger::Gpu> gpu;
   std::vector<Transfer> transfers;
   std::uint64_t given_flags = 0;  // the tenant's flags, where the driver is given others

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "boundary/dma_tracker.h"
+#include "boundary/quotas.h"
 #include "boundary/testing.h"
 #include "rm/vidmem.h"
 
@@ -28,32 +29,32 @@ DmaMapping At(std::uint64_t start, std::uint64_t length, std::uint64_t memory = 
 
 class DmaTrackerTest : public testing::Test {
  protected:
-  DmaTrackerTest() { tracker_.AddRange(kRangeRef, kRangeRef.serial, 0, false); }
+  DmaTrackerTest() { tracker_.AddRange(kRangeRef, kRangeRef.serial, 0, RangeTables::kOfMappings); }
   DmaTracker tracker_{{0xc1d00001, 3}, 1};
 };
 
 TEST_F(DmaTrackerTest, CountsTheTablesOfAMapping) {
-  EXPECT_EQ(tracker_.Need(7, At(0, 4096), true), 5 * kTable);  // a root and four more
+  EXPECT_EQ(tracker_.Need(7, At(0, 4096), true), TableBytes(1, 4));  // a root and four more
   tracker_.Add(7, At(0, 4096));
-  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), TableBytes(1, 4));
   EXPECT_EQ(tracker_.Bytes(1), 0U);
   EXPECT_EQ(tracker_.Need(7, At(8192, 4096), true), 0U);
-  EXPECT_EQ(tracker_.Need(7, At(4 * kMib, 4096), true), kTable);
-  EXPECT_EQ(tracker_.Need(7, At(std::uint64_t{1} << 47, 4096), true), 4 * kTable);
-  EXPECT_GE(tracker_.Need(7, At(0, 4096), false), 5 * kTable);
+  EXPECT_EQ(tracker_.Need(7, At(4 * kMib, 4096), true), TableBytes(1, 0));
+  EXPECT_EQ(tracker_.Need(7, At(std::uint64_t{1} << 47, 4096), true), TableBytes(1, 3));
+  EXPECT_GE(tracker_.Need(7, At(0, 4096), false), TableBytes(1, 4));
   tracker_.Remove(7, 2, 0, 0);  // through another device
-  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), TableBytes(1, 4));
   tracker_.Remove(7, 1, 0, 0);
   EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
 TEST_F(DmaTrackerTest, RangesOfOneSpaceShareTables) {
-  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, false);
+  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, RangeTables::kOfMappings);
   tracker_.Add(7, At(0, 4096));
   tracker_.Add(8, At(8192, 4096));
-  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), TableBytes(1, 4));
   tracker_.Forget(7);
-  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), TableBytes(1, 4));
   EXPECT_EQ(tracker_.Need(7, At(0, 4096), true), 0U) << "nothing can be mapped into it";
   tracker_.Forget(8);
   EXPECT_EQ(tracker_.Bytes(0), 0U);
@@ -65,13 +66,13 @@ TEST_F(DmaTrackerTest, WhatIsMappedGoesWithItsMemory) {
   tracker_.Add(7, At(4 * kMib, 4096, 20));
   tracker_.Add(7, At(8 * kMib, 4096, 21));
   tracker_.Forget(20);
-  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), TableBytes(1, 4));
   tracker_.Sweep([](ledger::ObjectRef object) { return object.serial != 21; });
   EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
 TEST_F(DmaTrackerTest, AnIntervalWithTablesOfItsOwnNeedsNoMore) {
-  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, true);
+  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, RangeTables::kCovered);
   EXPECT_EQ(tracker_.Need(8, At(0, 64 * kMib), true), 0U);
   tracker_.Add(8, At(0, 64 * kMib));
   EXPECT_EQ(tracker_.Bytes(0), 0U);
@@ -83,9 +84,9 @@ TEST_F(DmaTrackerTest, CutsMappings) {
   tracker_.Add(7, At(0, 64 * kMib));
   const std::uint64_t whole = tracker_.Bytes(0);
   tracker_.Remove(7, 1, 16 * kMib, 16 * kMib);
-  EXPECT_EQ(tracker_.Bytes(0), whole - 8 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), whole - TableBytes(8, 0));
   tracker_.Remove(7, 1, 8 * kMib, 1024 * kMib);
-  EXPECT_EQ(tracker_.Bytes(0), 4 * kTable + 4 * kTable);
+  EXPECT_EQ(tracker_.Bytes(0), TableBytes(4, 4));
   tracker_.Remove(7, 1, 0, ~std::uint64_t{0});
   EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
@@ -188,14 +189,14 @@ class DmaTest : public BoundaryTest {
 
 TEST_F(DmaTest, ChargesThePageTablesOfMappings) {
   EXPECT_EQ(Map(kMemory, kRange, kMib, kMib), rm::NV_OK);
-  EXPECT_EQ(Tables(), 5 * kTable);
+  EXPECT_EQ(Tables(), TableBytes(1, 4));
   EXPECT_EQ(Map(kMemory, kRange, kMib, 5 * kMib, false), rm::NV_OK);
-  EXPECT_EQ(Tables(), 6 * kTable);
+  EXPECT_EQ(Tables(), TableBytes(2, 4));
   EXPECT_EQ(Map(kMemory, kRange, kMib, 9 * kMib, true, rm::NV_ERR_INVALID_ARGUMENT),
             rm::NV_ERR_INVALID_ARGUMENT);
-  EXPECT_EQ(Tables(), 6 * kTable);
+  EXPECT_EQ(Tables(), TableBytes(2, 4));
   Unmap(kRange, kMib, 0);
-  EXPECT_EQ(Tables(), 5 * kTable);
+  EXPECT_EQ(Tables(), TableBytes(1, 4));
   Unmap(kRange, 5 * kMib, kMib);
   EXPECT_EQ(Tables(), 0U);
 }
@@ -220,7 +221,7 @@ TEST_F(DmaTest, MappingsGoWithTheirMemoryTheirRangeAndWhatIsAboveThem) {
   ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
   const std::uint64_t with = ledger_->Used(0);
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
-  EXPECT_EQ(ledger_->Used(0), with + 5 * kTable);
+  EXPECT_EQ(ledger_->Used(0), with + TableBytes(1, 4));
   ASSERT_EQ(Free(kRange), rm::NV_OK);
   EXPECT_EQ(ledger_->Used(0), with);
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_ERR_OBJECT_NOT_FOUND);
@@ -244,7 +245,7 @@ TEST_F(DmaTest, IntervalsAreChargedWithTheirTables) {
   params.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
   ASSERT_EQ(Alloc(kDevice, 0x50, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
   const std::uint64_t whole = Tables();
-  EXPECT_GE(whole, 36 * kTable);
+  EXPECT_GE(whole, TableBytes(32, 4));
   EXPECT_EQ(Map(kMemory, 0x50, kMib, 0), rm::NV_OK);
   EXPECT_EQ(Tables(), whole) << "it has them already";
   ASSERT_EQ(Free(0x50), rm::NV_OK);
@@ -255,11 +256,46 @@ TEST_F(DmaTest, IntervalsAreChargedWithTheirTables) {
   ASSERT_EQ(Alloc(kDevice, 0x50, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(lazy)), rm::NV_OK);
   EXPECT_EQ(Tables(), 0U);
   EXPECT_EQ(Map(kMemory, 0x50, kMib, 0), rm::NV_OK);
-  EXPECT_EQ(Tables(), 5 * kTable);
+  EXPECT_EQ(Tables(), TableBytes(1, 4));
+  rm::NV_MEMORY_ALLOCATION_PARAMS big_pages = params;
+  big_pages.attr = rm::NVOS32_ATTR_PAGE_SIZE.Set(0, rm::NVOS32_ATTR_PAGE_SIZE_HUGE);
+  const std::uint64_t before = Tables();
+  ASSERT_EQ(Alloc(kDevice, 0x52, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(big_pages)), rm::NV_OK);
+  EXPECT_GE(Tables() - before, TableBytes(32, 4)) << "the driver takes as much as for small ones";
   rm::NV_MEMORY_ALLOCATION_PARAMS huge = lazy;
   huge.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
   EXPECT_EQ(Alloc(kDevice, 0x51, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(huge)),
             rm::NV_ERR_NO_MEMORY);
+}
+
+TEST_F(DmaTest, SparseRangesKeepTheirTables) {
+  rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+  params.size = 64 * kMib;
+  params.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL | rm::NVOS32_ALLOC_FLAGS_SPARSE;
+  ASSERT_EQ(Alloc(kDevice, 0x50, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
+  const std::uint64_t ends = Tables();
+  EXPECT_GE(ends, TableBytes(2, 0));
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t at = 0; at < 16; ++at) {
+      ASSERT_EQ(Map(kMemory, 0x50, 4096, at * 2 * kMib), rm::NV_OK);
+      Unmap(0x50, at * 2 * kMib, 4096);
+    }
+    EXPECT_EQ(Tables() - ends, TableBytes(16, 4)) << round;
+  }
+  ASSERT_EQ(Free(0x50), rm::NV_OK);
+  EXPECT_EQ(Tables(), 0U);
+  params.flags |= rm::NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED;
+  ASSERT_EQ(Alloc(kDevice, 0x51, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
+  EXPECT_EQ(Tables(), ends) << "whoever manages it";
+}
+
+TEST_F(DmaTest, MappingsHaveAQuota) {
+  for (std::size_t i = 0; i < kMaxDmaMappings; ++i) {
+    ASSERT_EQ(Map(kMemory, kRange, 4096, i * 4096), rm::NV_OK);
+  }
+  EXPECT_EQ(Map(kMemory, kRange, 4096, kMaxDmaMappings * 4096), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  Unmap(kRange, 0, 4096);
+  EXPECT_EQ(Map(kMemory, kRange, 4096, 0), rm::NV_OK);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 namespace cgpu::boundary {
 
 void DmaTracker::AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Gpu gpu,
-                          bool covered) {
-  ranges_[range.serial] = Range{range.handle, space, gpu, covered, {}};
+                          RangeTables tables) {
+  ranges_[range.serial] = Range{range.handle, space, gpu, tables, {}, {}};
 }
 
 std::uint64_t DmaTracker::Space::Bytes() const {
@@ -15,7 +15,7 @@ std::uint64_t DmaTracker::Space::Bytes() const {
 }
 
 void DmaTracker::Count(const Range& range, const DmaMapping& mapping) {
-  if (range.covered) {
+  if (range.tables != RangeTables::kOfMappings) {
     return;
   }
   Space& space = spaces_[{range.gpu, range.space}];
@@ -27,7 +27,7 @@ void DmaTracker::Count(const Range& range, const DmaMapping& mapping) {
 
 void DmaTracker::Uncount(const Range& range, const DmaMapping& mapping) {
   const auto space = spaces_.find({range.gpu, range.space});
-  if (range.covered || space == spaces_.end()) {
+  if (range.tables != RangeTables::kOfMappings || space == spaces_.end()) {
     return;
   }
   space->second.tables.Unmap(mapping.start, mapping.end);
@@ -39,9 +39,50 @@ void DmaTracker::Uncount(const Range& range, const DmaMapping& mapping) {
   }
 }
 
+AddressRanges DmaTracker::Unkept(const Range& range, const DmaMapping& mapping) {
+  constexpr std::uint64_t kUnit = std::uint64_t{1} << PageTables::kLowestReach;
+  std::uint64_t at = mapping.start / kUnit * kUnit;
+  const std::uint64_t end = (mapping.end - 1) / kUnit * kUnit + kUnit;
+  AddressRanges unkept;
+  auto kept = range.kept.upper_bound(at);
+  if (kept != range.kept.begin()) {
+    at = std::max(at, std::prev(kept)->second);
+  }
+  while (at < end) {
+    const std::uint64_t until = kept == range.kept.end() ? end : std::min(end, kept->first);
+    if (at < until) {
+      unkept.push_back({at, until});
+    }
+    if (kept == range.kept.end()) {
+      break;
+    }
+    at = kept->second;
+    ++kept;
+  }
+  return unkept;
+}
+
+void DmaTracker::Keep(Range& range, const AddressRange& part) {
+  spaces_[{range.gpu, range.space}].tables.Map(part.start, part.end);
+  range.kept[part.start] = part.end;
+  ++kept_;
+}
+
+void DmaTracker::DropKept(Range& range) {
+  const auto space = spaces_.find({range.gpu, range.space});
+  for (const auto& [start, end] : range.kept) {
+    space->second.tables.Unmap(start, end);
+  }
+  kept_ -= range.kept.size();
+  if (!range.kept.empty() && space->second.Bytes() == 0) {
+    spaces_.erase(space);
+  }
+  range.kept.clear();
+}
+
 std::uint64_t DmaTracker::Need(std::uint64_t range, const DmaMapping& mapping, bool placed) {
   const auto found = ranges_.find(range);
-  if (found == ranges_.end() || found->second.covered) {
+  if (found == ranges_.end() || found->second.tables == RangeTables::kCovered) {
     return 0;
   }
   if (!placed) {
@@ -49,6 +90,15 @@ std::uint64_t DmaTracker::Need(std::uint64_t range, const DmaMapping& mapping, b
     return (mapping.both ? 2 * most : most) + PageTables::kTableBytes;
   }
   const std::uint64_t before = Bytes(found->second.gpu);
+  if (found->second.tables == RangeTables::kKept) {
+    Range probe{{}, found->second.space, found->second.gpu, RangeTables::kKept, {}, {}};
+    for (const AddressRange& part : Unkept(found->second, mapping)) {
+      Keep(probe, part);
+    }
+    const std::uint64_t with = Bytes(found->second.gpu);
+    DropKept(probe);
+    return with - before;
+  }
   Count(found->second, mapping);
   const std::uint64_t after = Bytes(found->second.gpu);
   Uncount(found->second, mapping);
@@ -61,6 +111,11 @@ void DmaTracker::Add(std::uint64_t range, const DmaMapping& mapping) {
     return;
   }
   Count(found->second, mapping);
+  if (found->second.tables == RangeTables::kKept) {
+    for (const AddressRange& part : Unkept(found->second, mapping)) {
+      Keep(found->second, part);
+    }
+  }
   found->second.mappings.emplace(mapping.start, mapping);
   mapped_in_.emplace(mapping.memory, range, mapping.start);
 }
@@ -135,6 +190,7 @@ void DmaTracker::Forget(std::uint64_t object) {
     while (!range->second.mappings.empty()) {
       Erase(object, range->second, range->second.mappings.begin());
     }
+    DropKept(range->second);
     ranges_.erase(range);
   }
 }

@@ -7,7 +7,9 @@
 // (NVIDIA/open-gpu-kernel-modules 550.163.01 src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c and
 // src/nvidia/src/libraries/mmu/mmu_walk*.c). A VA range's own tables are charged with the object
 // (TablesOfInterval()). Only where they are for pages of all sizes do they serve all mappings in
-// it; else the tables of mappings are counted beside them.
+// it; else the tables of mappings are counted beside them. In a sparse range what is unmapped
+// becomes sparse again, and keeps its tables until the range goes (gpu_vaspace.c gvaspaceUnmap(),
+// mmu_walk.c: a table goes when it has neither valid nor sparse entries).
 //
 // An address space that several ranges lie in has its tables once; under another handle it counts
 // as another.
@@ -23,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "boundary/address_ranges.h"
 #include "boundary/page_tables.h"
 #include "ledger/ledger.h"
 
@@ -43,6 +46,13 @@ struct DmaMapping {
   ledger::Handle handle = 0;  // and its handle
 };
 
+// Says which tables the mappings in a range take.
+enum class RangeTables : std::uint8_t {
+  kOfMappings,  // each its own, until it is undone
+  kCovered,     // none: all are charged with the range
+  kKept,        // each its own, until the range goes
+};
+
 // The mappings of one client.
 class DmaTracker {
  public:
@@ -51,10 +61,12 @@ class DmaTracker {
   [[nodiscard]] ledger::ClientRef client() const { return client_; }
   [[nodiscard]] ledger::ProcessKey owner() const { return owner_; }
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
+  // Returns the number of mappings, and of places in ranges whose tables are kept.
+  [[nodiscard]] std::size_t mappings() const { return mapped_in_.size() + kept_; }
 
   // Adds a range. `space`: the serial number of the object that identifies the address space on the
-  // GPU; the range's own where that is unknown. `covered`: all tables are charged with the range.
-  void AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Gpu gpu, bool covered);
+  // GPU; the range's own where that is unknown.
+  void AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Gpu gpu, RangeTables tables);
 
   // Returns the bytes of tables that the mapping may take beyond the existing ones. `placed`: its
   // address is known. Returns 0 for an unknown range, where nothing can be mapped.
@@ -92,8 +104,9 @@ class DmaTracker {
     ledger::Handle handle = 0;
     std::uint64_t space = 0;
     ledger::Gpu gpu = 0;
-    bool covered = false;
+    RangeTables tables = RangeTables::kOfMappings;
     Mappings mappings;
+    std::map<std::uint64_t, std::uint64_t> kept;  // start to end, in units of the lowest tables
   };
   struct Space {
     PageTables tables;
@@ -103,8 +116,13 @@ class DmaTracker {
   [[nodiscard]] std::vector<ledger::ObjectRef> Objects() const;
   void LoadRange(StateReader& reader, ledger::Gpu gpus);
   void LoadMapping(StateReader& reader);
+  void LoadKept(StateReader& reader);
   void Count(const Range& range, const DmaMapping& mapping);
   void Uncount(const Range& range, const DmaMapping& mapping);
+  // Return the parts of a mapping whose tables are not kept yet, and keep them.
+  [[nodiscard]] static AddressRanges Unkept(const Range& range, const DmaMapping& mapping);
+  void Keep(Range& range, const AddressRange& part);
+  void DropKept(Range& range);
   void Erase(std::uint64_t serial, Range& range, Mappings::iterator mapping);
 
   ledger::ClientRef client_;
@@ -112,6 +130,7 @@ class DmaTracker {
   std::map<std::uint64_t, Range> ranges_;  // by serial number
   std::map<SpaceKey, Space> spaces_;
   std::multiset<Place> mapped_in_;
+  std::size_t kept_ = 0;  // in all ranges
 };
 
 }  // namespace cgpu::boundary

@@ -16,17 +16,17 @@ constexpr std::uint64_t kNoReplace = 0x100000;
 TEST(PageTables, CountsEachTableOnceAndGivesItBack) {
   PageTables tables;
   tables.Map(kBase, kBase + 4096);
-  EXPECT_EQ(tables.Bytes(), 4 * kTable) << "one of each level";
+  EXPECT_EQ(tables.Bytes(), TableBytes(1, 3)) << "one of each level";
   tables.Map(kBase + kMib, kBase + kMib + 4096);
-  EXPECT_EQ(tables.Bytes(), 4 * kTable) << "in the same tables";
+  EXPECT_EQ(tables.Bytes(), TableBytes(1, 3)) << "in the same tables";
   tables.Map(kBase + 2 * kMib, kBase + 2 * kMib + 4096);
-  EXPECT_EQ(tables.Bytes(), 5 * kTable) << "the next 2 MiB";
+  EXPECT_EQ(tables.Bytes(), TableBytes(2, 3)) << "the next 2 MiB";
   tables.Map(kBase + 512 * kMib, kBase + 1536 * kMib);
-  EXPECT_EQ(tables.Bytes(), (5 + 512 + 2) * kTable);
+  EXPECT_EQ(tables.Bytes(), TableBytes(2 + 512, 3 + 2));
   tables.Unmap(kBase, kBase + 4096);
-  EXPECT_EQ(tables.Bytes(), (5 + 512 + 2) * kTable);
+  EXPECT_EQ(tables.Bytes(), TableBytes(2 + 512, 3 + 2));
   tables.Unmap(kBase + kMib, kBase + kMib + 4096);
-  EXPECT_EQ(tables.Bytes(), (4 + 512 + 2) * kTable);
+  EXPECT_EQ(tables.Bytes(), TableBytes(1 + 512, 3 + 2));
   tables.Unmap(kBase + 512 * kMib, kBase + 1536 * kMib);
   tables.Unmap(kBase + 2 * kMib, kBase + 2 * kMib + 4096);
   EXPECT_EQ(tables.Bytes(), 0U);
@@ -67,13 +67,13 @@ TEST(JudgeMmap, WhatUvmRefusesIsHarmless) {
 
 TEST(ManagedBytes, WholeBlocksOnceAndTables) {
   EXPECT_EQ(ManagedBytes({}), 0U);
-  EXPECT_EQ(ManagedBytes({{kBase, kBase + 4096}}), 2 * kMib + 4 * kTable);
+  EXPECT_EQ(ManagedBytes({{kBase, kBase + 4096}}), 2 * kMib + TableBytes(1, 3));
   EXPECT_EQ(ManagedBytes({{kBase, kBase + 4096}, {kBase + kMib, kBase + kMib + 4096}}),
-            2 * kMib + 4 * kTable)
+            2 * kMib + TableBytes(1, 3))
       << "one block";
-  EXPECT_EQ(ManagedBytes({{kBase + kMib, kBase + 3 * kMib}}), 4 * kMib + 5 * kTable);
+  EXPECT_EQ(ManagedBytes({{kBase + kMib, kBase + 3 * kMib}}), 4 * kMib + TableBytes(2, 3));
   EXPECT_EQ(ManagedBytes({{kBase, kBase + 4 * kMib}, {kBase, kBase + 4 * kMib}}),
-            4 * kMib + 5 * kTable)
+            4 * kMib + TableBytes(2, 3))
       << "the same twice";
 }
 

@@ -15,35 +15,28 @@ namespace {
 
 struct IntervalTables {
   std::uint64_t bytes = 0;
-  bool covered = false;  // mappings in it need no further tables
+  RangeTables of_mappings = RangeTables::kOfMappings;
 };
 
 // Returns the tables of a VA range (NV50_MEMORY_VIRTUAL). The driver makes it with tables for all
 // pages that may be mapped in it (gpu_vaspace.c gvaspaceAlloc() and
-// gvaspaceApplyDefaultAlignment()): of small and of big pages unless it says which. A lazy one has
-// none, one that others manage neither, and a sparse one has those at its ends.
+// gvaspaceApplyDefaultAlignment()): of small and of big pages unless it says which. Also for pages
+// of 2 MiB it takes memory as for small ones (gvaspaceReserveMempool()). A sparse one has tables at
+// its ends, whatever else it is; a lazy one has none, and one that others manage neither.
 IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags, std::uint32_t attr) {
-  constexpr std::uint64_t kBigTable = 256;
-  if (size == 0 || (flags & (rm::NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED)) != 0) {
+  if (size == 0) {
     return {};
   }
   if ((flags & rm::NVOS32_ALLOC_FLAGS_SPARSE) != 0) {
-    return {2 * PageTables::MostBytes(1), false};
+    return {2 * PageTables::MostBytes(1), RangeTables::kKept};
   }
-  if ((flags & rm::NVOS32_ALLOC_FLAGS_LAZY) != 0) {
+  if ((flags & (rm::NVOS32_ALLOC_FLAGS_LAZY | rm::NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED)) != 0) {
     return {};
   }
-  switch (rm::NVOS32_ATTR_PAGE_SIZE.Get(attr)) {
-    case rm::NVOS32_ATTR_PAGE_SIZE_HUGE:
-      return {PageTables::MostBytes(size, false), false};
-    case rm::NVOS32_ATTR_PAGE_SIZE_DEFAULT: {
-      // A page of the GPU holds several tables of big pages (gmmu_walk.c).
-      const std::uint64_t big = ((size - 1) / rm::kPageHuge + 2) * kBigTable;
-      return {PageTables::MostBytes(size) + big + PageTables::kTableBytes, true};
-    }
-    default:
-      return {PageTables::MostBytes(size), false};
-  }
+  const bool both = rm::NVOS32_ATTR_PAGE_SIZE.Get(attr) == rm::NVOS32_ATTR_PAGE_SIZE_DEFAULT;
+  // A page of the GPU holds several tables of big pages (gmmu_walk.c).
+  return {PageTables::MostBytes(size) + (both ? PageTables::kTableBytes : 0),
+          both ? RangeTables::kCovered : RangeTables::kOfMappings};
 }
 
 }  // namespace
@@ -56,6 +49,14 @@ bool IsOwnHostMemory(const Container& container, ledger::ClientRef client, std::
 bool NamesSharedMemory(const Container& container, ledger::ClientRef client, std::uint32_t handle) {
   const auto memory = container.ledger.Find(client, handle);
   return memory && IsSharedMemory(memory->cls);
+}
+
+bool IsSpaceOfOtherGpu(const Container& container, ledger::ClientRef client, std::uint32_t handle,
+                       std::optional<ledger::Gpu> gpu) {
+  const auto object = container.ledger.Find(client, handle);
+  return object && object->gpu && gpu && *object->gpu != *gpu &&
+         (object->cls == rm::FERMI_VASPACE_A || object->cls == rm::FERMI_CONTEXT_SHARE_A ||
+          IsRangeClass(object->cls));
 }
 
 Decision Reserve(Container& container, Call& call, Decision decision, ledger::Kind kind,
@@ -85,7 +86,7 @@ Decision Reserve(Container& container, Call& call, Decision decision, ledger::Ki
 Decision ReserveInterval(Container& container, Call& call, Decision decision, std::uint64_t size,
                          std::uint32_t flags, std::uint32_t attr) {
   const IntervalTables tables = TablesOfInterval(size, flags, attr);
-  decision.covered = tables.covered;
+  decision.tables = tables.of_mappings;
   return Reserve(container, call, std::move(decision),
                  tables.bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, tables.bytes);
 }
@@ -130,7 +131,8 @@ std::optional<Undo> AddCopy(Container& container, const Decision& decision,
   }
   if (const auto copy = container.ledger.Find(decision.client, handle);
       copy && IsRangeClass(copy->cls)) {
-    AddRange(container, decision.client, handle, std::nullopt, false);
+    // Its source may be sparse.
+    AddRange(container, decision.client, handle, std::nullopt, RangeTables::kKept);
   }
   return std::nullopt;
 }
@@ -168,7 +170,7 @@ DmaTracker* FindDmaTracker(Container& container, ledger::ClientRef client) {
 }
 
 void AddRange(Container& container, ledger::ClientRef client, std::uint32_t handle,
-              std::optional<std::uint32_t> space, bool covered) {
+              std::optional<std::uint32_t> space, RangeTables tables) {
   const auto owner = container.ledger.FindClient(client.handle);
   const auto range = container.ledger.Find(client, handle);
   if (!owner || !range || !range->gpu) {
@@ -183,7 +185,7 @@ void AddRange(Container& container, ledger::ClientRef client, std::uint32_t hand
     const auto named = container.ledger.Find(client, *space != 0 ? *space : range->parent);
     serial = named ? named->ref.serial : serial;
   }
-  container.dma.at(client.handle).AddRange(range->ref, serial, *range->gpu, covered);
+  container.dma.at(client.handle).AddRange(range->ref, serial, *range->gpu, tables);
   if (space && range->cls == rm::NV50_MEMORY_VIRTUAL) {
     // virtual_mem.c refAddDependant(). If it names no space, or one that is gone by now, it depends
     // on none.

@@ -27,6 +27,12 @@ namespace cgpu::boundary {
 [[nodiscard]] bool NamesSharedMemory(const Container& container, ledger::ClientRef client,
                                      std::uint32_t handle);
 
+// Returns true if `handle` is an address space, or an object in one, of another GPU than `gpu`. The
+// driver does not compare the two (vaspace.c vaspaceGetByHandleOrDeviceDefault_IMPL(),
+// vaspace_api.c vaspaceapiCopyConstruct_IMPL()), and page tables lie on the address space's GPU.
+[[nodiscard]] bool IsSpaceOfOtherGpu(const Container& container, ledger::ClientRef client,
+                                     std::uint32_t handle, std::optional<ledger::Gpu> gpu);
+
 // An object that the driver has just made.
 struct Made {
   std::uint32_t handle = 0;
@@ -55,7 +61,7 @@ inline constexpr std::uint64_t kDmaExtra = std::uint64_t{1} << 62;
 // Adds a range. `space`: the address space that it names, or 0 for its device's; an unknown one is
 // the object's own.
 void AddRange(Container& container, ledger::ClientRef client, std::uint32_t handle,
-              std::optional<std::uint32_t> space, bool covered);
+              std::optional<std::uint32_t> space, RangeTables tables);
 // Sets the ledger's charge to what the tracker says.
 void SettleDma(Container& container, const DmaTracker& tracker);
 void DropDmaTracker(Container& container, std::uint32_t client);

@@ -7,10 +7,10 @@ void PageTables::Map(std::uint64_t start, std::uint64_t end) {
     const std::uint64_t first = start >> kReach[level];
     const std::uint64_t last = (end - 1) >> kReach[level];
     auto& shared = shared_[level];
-    tables_ += shared[first]++ == 0 ? 1 : 0;
+    bytes_ += shared[first]++ == 0 ? BytesAt(level) : 0;
     if (last != first) {
-      tables_ += shared[last]++ == 0 ? 1 : 0;
-      tables_ += last - first - 1;
+      bytes_ += shared[last]++ == 0 ? BytesAt(level) : 0;
+      bytes_ += (last - first - 1) * BytesAt(level);
     }
   }
 }
@@ -24,23 +24,24 @@ void PageTables::Unmap(std::uint64_t start, std::uint64_t end) {
       const auto found = shared.find(table);
       if (found != shared.end() && --found->second == 0) {
         shared.erase(found);
-        --tables_;
+        bytes_ -= BytesAt(level);
       }
     };
     leave(first);
     if (last != first) {
       leave(last);
-      tables_ -= last - first - 1;
+      bytes_ -= (last - first - 1) * BytesAt(level);
     }
   }
 }
 
-std::uint64_t PageTables::MostBytes(std::uint64_t length, bool smallest) {
-  std::uint64_t tables = 0;
-  for (std::size_t level = smallest ? 0 : 1; level < kReach.size(); ++level) {
-    tables += ((length - 1) >> kReach[level]) + 2;  // one more if it begins in the middle of one
+std::uint64_t PageTables::MostBytes(std::uint64_t length) {
+  std::uint64_t bytes = 0;
+  for (std::size_t level = 0; level < kReach.size(); ++level) {
+    // One more if it begins in the middle of one.
+    bytes += (((length - 1) >> kReach[level]) + 2) * BytesAt(level);
   }
-  return tables * kTableBytes;
+  return bytes;
 }
 
 }  // namespace cgpu::boundary

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "rm/nv_classes.h"
+
 namespace cgpu::boundary {
 namespace {
 
@@ -24,6 +26,19 @@ Share ShareOf(std::uint64_t limit, std::uint64_t total) {
 }
 
 }  // namespace
+
+std::uint32_t MostOf(std::uint32_t cls) {
+  constexpr std::uint32_t kMost = 4096;
+  switch (cls) {
+    case rm::NV01_EVENT:
+    case rm::NV01_EVENT_OS_EVENT:
+    case rm::NV2081_BINAPI:
+    case rm::GF100_ZBC_CLEAR:
+      return kMost;
+    default:
+      return std::numeric_limits<std::uint32_t>::max();
+  }
+}
 
 std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total) {
   const auto [part, whole] = ShareOf(limit, total);

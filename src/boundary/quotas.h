@@ -33,6 +33,11 @@
 // * 4096 places in the queue of each memory mapper: one command fills as many.
 // * 65,536 range groups of UVM: a context makes 9 (the same record).
 // * 262,144 ranges in each of UVM's address spaces.
+// * 256 MiB of UVM's semaphore pools, which are the host's memory: a context makes one of 2 MiB
+//   (the same record).
+// * 4096 event objects of each class, which the driver goes through at each interrupt: a context
+//   makes 8. Likewise objects of two classes that the firmware keeps (MostOf()).
+// * 262,144 mappings by RM_MAP_MEMORY_DMA.
 #ifndef CGPU_BOUNDARY_QUOTAS_H_
 #define CGPU_BOUNDARY_QUOTAS_H_
 
@@ -55,11 +60,16 @@ inline constexpr std::uint64_t kMaxEntries = 16384;
 inline constexpr std::uint32_t kMaxMapperQueue = 4096;
 inline constexpr std::uint64_t kMaxRangeGroups = 65536;
 inline constexpr std::size_t kMaxRanges = 262144;
+inline constexpr std::uint64_t kMaxPoolBytes = std::uint64_t{256} << 20;
+inline constexpr std::size_t kMaxDmaMappings = 262144;
 
 // Returns the quotas of a slice of `limit` bytes, on a GPU that has `total` bytes and a BAR1 of
 // `bar1` bytes. `total` 0 means `limit`.
 [[nodiscard]] ledger::GpuQuotas QuotasOf(std::uint64_t limit, std::uint64_t total,
                                          std::uint64_t bar1);
+
+// Returns the most objects of a class that a container has, besides those of Quotas.
+[[nodiscard]] std::uint32_t MostOf(std::uint32_t cls);
 
 // Returns the number of a GPU's encoder sessions that a slice may have.
 [[nodiscard]] std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total);

@@ -1,8 +1,19 @@
 #include "boundary/spaces.h"
 
+#include <algorithm>
+
 #include "boundary/page_tables.h"
+#include "boundary/quotas.h"
 
 namespace cgpu::boundary {
+
+std::uint64_t PoolBytes(const Container& container) {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, space] : container.spaces) {
+    bytes += space.PoolBytes();
+  }
+  return std::min(bytes, kMaxPoolBytes);
+}
 
 std::uint64_t RangeGroups(const Container& container) {
   std::uint64_t groups = 0;

@@ -9,6 +9,8 @@ namespace cgpu::boundary {
 
 // Returns the number of range groups in all spaces.
 [[nodiscard]] std::uint64_t RangeGroups(const Container& container);
+// Returns the bytes of the semaphore pools in all spaces: at most kMaxPoolBytes.
+[[nodiscard]] std::uint64_t PoolBytes(const Container& container);
 // Charges what the plan of `decision` takes of each GPU, and the tables' root.
 [[nodiscard]] Decision ReserveTables(Container& container, Call& call, Decision decision,
                                      UvmSpace& space);

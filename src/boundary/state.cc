@@ -23,13 +23,13 @@ enum Tag : StateTag {
   kSizes = 2,     // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
   kSpace = 3,     // kSpaceKey, kSpaceTracker
   kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kDoubted, kNow, kOver
-  kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
+  kDma = 5,       // kDmaClient to kDmaKept
   kEncoders = 6,  // client, its serial number, GPU, how many it has taken
   kEntries = 7,   // client, its serial number, how many entries the driver keeps for it
   kOsEvent = 8,   // client, its serial number, the event's number
 
   kSpaceKey = 10,      // the ledger's key
-  kSpaceTracker = 11,  // kSpaceHead to kSpaceWindow
+  kSpaceTracker = 11,  // kSpaceHead to kSpacePool
 
   kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
@@ -37,6 +37,7 @@ enum Tag : StateTag {
   kSpacePiece = 23,    // by start: GPU, start, end, hold
   kSpaceChannel = 24,  // client, channel, GPU, start, end, hold
   kSpaceWindow = 25,   // GPU, start, end
+  kSpacePool = 26,     // base of a range
 
   kClock = 30,    // looks begun
   kProcess = 31,  // process; instead of kManagedSpace in versions that knew processes alone
@@ -53,6 +54,7 @@ enum Tag : StateTag {
 
   kDmaClient = 40,   // client, its serial number, owner
   kDmaRange = 41,    // serial number, handle, space, GPU, covered
+  kDmaKept = 43,     // serial number of a range that keeps tables; start, end, or 0 and 0
   kDmaMapping = 42,  // range's serial number, start, end, both, device, serial number, handle
 };
 
@@ -94,6 +96,9 @@ void UvmSpace::Save(StateWriter& writer) const {
   writer.Row(kSpaceHead, owner_, last_hold_, groups_);
   for (const auto& [base, length] : ranges_) {
     writer.Row(kSpaceRange, base, length);
+  }
+  for (const std::uint64_t base : pools_) {
+    writer.Row(kSpacePool, base);
   }
   std::set<ledger::Gpu> gpus = gpus_;
   gpus.insert(va_spaces_.begin(), va_spaces_.end());
@@ -151,10 +156,25 @@ void UvmSpace::Load(StateReader& reader, ledger::Gpu gpus) {
       case kSpaceWindow:
         LoadWindow(reader, gpus);
         return true;
+      case kSpacePool:
+        LoadPool(reader, gpus);
+        return true;
       default:
         return false;
     }
   });
+}
+
+void UvmSpace::LoadPool(StateReader& reader, ledger::Gpu gpus) {
+  const std::uint64_t base = reader.Number();
+  const auto range = ranges_.find(base);
+  if (!Check(reader, range != ranges_.end() && range->second != 0, "a pool without a range") ||
+      !Check(reader, pools_.insert(base).second, "a pool twice")) {
+    return;
+  }
+  for (ledger::Gpu gpu = 0; gpu < gpus; ++gpu) {
+    tables_[gpu].Map(base, base + range->second);
+  }
 }
 
 void UvmSpace::LoadWindow(StateReader& reader, ledger::Gpu gpus) {
@@ -321,7 +341,14 @@ void ManagedTracker::Load(StateReader& reader) {
 void DmaTracker::Save(StateWriter& writer) const {
   writer.Row(kDmaClient, client_.handle, client_.serial, owner_);
   for (const auto& [serial, range] : ranges_) {
-    writer.Row(kDmaRange, serial, range.handle, range.space, range.gpu, range.covered);
+    writer.Row(kDmaRange, serial, range.handle, range.space, range.gpu,
+               range.tables == RangeTables::kCovered);
+    if (range.tables == RangeTables::kKept) {
+      writer.Row(kDmaKept, serial, 0U, 0U);
+    }
+    for (const auto& [start, end] : range.kept) {
+      writer.Row(kDmaKept, serial, start, end);
+    }
     for (const auto& [start, mapping] : range.mappings) {
       writer.Row(kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
                  mapping.memory, mapping.handle);
@@ -343,6 +370,9 @@ void DmaTracker::Load(StateReader& reader, ledger::Gpu gpus) {
       case kDmaMapping:
         LoadMapping(reader);
         return true;
+      case kDmaKept:
+        LoadKept(reader);
+        return true;
       default:
         return false;
     }
@@ -356,7 +386,28 @@ void DmaTracker::LoadRange(StateReader& reader, ledger::Gpu gpus) {
   const ledger::Gpu gpu = LoadGpu(reader, gpus);
   const bool covered = reader.Flag();
   if (Check(reader, !ranges_.contains(serial), "a range twice")) {
-    AddRange({handle, serial}, space, gpu, covered);
+    AddRange({handle, serial}, space, gpu,
+             covered ? RangeTables::kCovered : RangeTables::kOfMappings);
+  }
+}
+
+void DmaTracker::LoadKept(StateReader& reader) {
+  const auto range = ranges_.find(reader.Number());
+  DmaMapping part;
+  part.start = reader.Number();
+  part.end = reader.Number();
+  if (!Check(reader, range != ranges_.end(), "tables in a range that is not there") ||
+      !Check(reader, range->second.mappings.empty(), "tables behind mappings")) {
+    return;
+  }
+  range->second.tables = RangeTables::kKept;
+  if (part.end == 0) {
+    return;
+  }
+  const AddressRanges unkept =
+      part.start < part.end ? Unkept(range->second, part) : AddressRanges();
+  if (Check(reader, unkept == AddressRanges{{part.start, part.end}}, "tables twice")) {
+    Keep(range->second, unkept[0]);
   }
 }
 

@@ -68,7 +68,10 @@ TEST(BoundaryState, ADmaTrackerGoesOnAsTheOldOne) {
       if (what == 0) {
         tracker->Forget(range);
         tracker->AddRange({static_cast<ledger::Handle>(70 + range), range}, 7 + range % 2,
-                          range == 8 ? 1 : 0, range == 10);
+                          range == 8 ? 1 : 0,
+                          range == 10  ? RangeTables::kCovered
+                          : range == 9 ? RangeTables::kKept
+                                       : RangeTables::kOfMappings);
       } else if (what == 1) {
         tracker->Forget(mapping.memory);
       } else if (what == 2) {
@@ -115,6 +118,12 @@ void PlaySpace(std::uint64_t what, std::uint64_t pick, std::uint64_t start, std:
       return pick < 3 ? space.RemoveGpu(gpu) : space.AddGpu(gpu);
     case 8:
       return pick < 8 ? space.RemoveGroup() : space.AddGroup();
+    case 9:
+      for (ledger::Gpu each = 0; each < kGpus; ++each) {
+        space.PlanPiece(each, start, end);
+      }
+      space.AddRange(start, end - start);
+      return space.AddPool(start);
     default:
       for (ledger::Gpu each = 0; each < kGpus; ++each) {
         space.PlanPiece(each, start, end);

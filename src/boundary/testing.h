@@ -31,6 +31,10 @@ inline constexpr std::uint64_t kMib = 1024 * 1024;
 inline constexpr std::uint64_t kMost = ~std::uint64_t{0};
 inline constexpr std::uint64_t kBase = 0x100000000000;  // where ranges of addresses begin
 inline constexpr std::uint64_t kTable = PageTables::kTableBytes;
+// Returns the bytes of so many tables of the lowest level and of the higher ones.
+constexpr std::uint64_t TableBytes(std::uint64_t lowest, std::uint64_t higher) {
+  return lowest * PageTables::kLowestBytes + higher * kTable;
+}
 inline constexpr std::uint32_t kClient = 0xc1d00001;
 inline constexpr std::uint32_t kDevice = 0x10;
 inline constexpr std::uint32_t kSubdevice = 0x11;

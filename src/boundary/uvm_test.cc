@@ -43,7 +43,7 @@ TEST(UvmSpace, AMappingTakesThePlaceOfWhatItCovers) {
   space.PlanPiece(0, kBase + 2 * kMib, kBase + 4 * kMib);
   space.AddPiece(0, kBase + 2 * kMib, kBase + 4 * kMib, second);
   EXPECT_TRUE(space.TakeReleased().empty()) << "two pieces of the first are left";
-  EXPECT_EQ(space.Bytes(0), (4 + 3) * kTable);
+  EXPECT_EQ(space.Bytes(0), TableBytes(4, 3));
   space.UnmapPieces(0, kBase, kBase + 2 * kMib);
   EXPECT_TRUE(space.TakeReleased().empty());
   space.UnmapPieces(0, kBase + 3 * kMib, kBase + 8 * kMib);
@@ -168,6 +168,11 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
           rm::UvmMapExternalTail(GetParam()));
     return AskBytes(rm::UVM_MAP_EXTERNAL_ALLOCATION, std::move(bytes), status);
   }
+  std::uint32_t Pool(std::uint64_t base, std::uint64_t length) {
+    Bytes bytes(rm::UvmParamSize(GetParam(), rm::UVM_ALLOC_SEMAPHORE_POOL));
+    Store(bytes, rm::UVM_ALLOC_SEMAPHORE_POOL_HEAD{base, length});
+    return AskBytes(rm::UVM_ALLOC_SEMAPHORE_POOL, std::move(bytes));
+  }
   std::uint32_t CreateRange(std::uint64_t base, std::uint64_t length) {
     return Ask(rm::UVM_CREATE_EXTERNAL_RANGE, rm::UVM_RANGE_HEAD{base, length});
   }
@@ -234,6 +239,39 @@ TEST_P(UvmTest, AMappingThatFailsTakesNothing) {
   EXPECT_EQ(ledger_->Used(0), before);
   ASSERT_TRUE(ledger_->Free(client_, {kMemory, 0}).ok());
   EXPECT_EQ(ledger_->Used(0), kTable);
+}
+
+// A pool is mapped on every GPU of the space, also on one whose address space comes later.
+TEST_P(UvmTest, PoolsAreChargedWhetherThereIsAnAddressSpaceOrNot) {
+  const std::uint64_t before = ledger_->Used(0);
+  ASSERT_EQ(Pool(kBase, 4096), rm::NV_OK);
+  ASSERT_EQ(Pool(kBase + 2 * kMib, 4096), rm::NV_OK);
+  EXPECT_EQ(ledger_->Used(0) - before, TableBytes(2, 3));
+  rm::UVM_UNREGISTER_GPU_VASPACE_PARAMS unregister{};
+  unregister.gpuUuid = kUuid;
+  ASSERT_EQ(Ask(rm::UVM_UNREGISTER_GPU_VASPACE, unregister), rm::NV_OK);
+  EXPECT_EQ(ledger_->Used(0) - before, TableBytes(2, 3) - kTable) << "but for the root";
+  EXPECT_EQ(Pool(kBase + 4 * kMib, kMaxPoolBytes - 8191), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  EXPECT_EQ(Pool(kBase + 4 * kMib, std::uint64_t{1} << 40), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  EXPECT_FALSE(executed_);
+  EXPECT_EQ(Pool(kBase + 4 * kMib, kMaxPoolBytes - 8192), rm::NV_OK);
+  if (GetParam() >= rm::Branch::k590) {
+    EXPECT_EQ(Ask(rm::UVM_FREE, kBase + 4 * kMib), rm::NV_OK);
+  } else {
+    EXPECT_EQ(Ask(rm::UVM_FREE, rm::UVM_RANGE_HEAD{kBase + 4 * kMib, 0}), rm::NV_OK);
+  }
+  EXPECT_EQ(ledger_->Used(0) - before, TableBytes(2, 3) - kTable);
+  EXPECT_EQ(Pool(kBase + 4 * kMib, 4096), rm::NV_OK);
+}
+
+// While UVM looks for what the call names, nobody changes it.
+TEST_P(UvmTest, ACallThatNamesAClientWaitsForIt) {
+  Call call;
+  call.uvm_request = rm::UVM_MAP_EXTERNAL_ALLOCATION;
+  call.uvm_space = kSpace;
+  call.client = kClient;
+  EXPECT_EQ(boundary_->NeedsOf(call).space, kSpace);
+  EXPECT_EQ(boundary_->NeedsOf(call).clients, std::vector<std::uint32_t>{kClient});
 }
 
 TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {

@@ -3,6 +3,9 @@
 namespace cgpu::boundary {
 
 void UvmSpace::AddRange(std::uint64_t base, std::uint64_t length) {
+  if (pools_.contains(base)) {
+    RemoveRange(base);  // a stale one: the driver has just made the new
+  }
   ranges_[base] = length;
 }
 
@@ -14,7 +17,24 @@ void UvmSpace::RemoveRange(std::uint64_t base) {
   for (auto& [gpu, pieces] : pieces_) {
     UnmapPieces(gpu, base, base + range->second);
   }
+  if (pools_.erase(base) != 0) {
+    for (auto& [gpu, tables] : tables_) {
+      tables.Unmap(base, base + range->second);
+    }
+  }
   ranges_.erase(range);
+}
+
+void UvmSpace::AddPool(std::uint64_t base) {
+  pools_.insert(base);
+}
+
+std::uint64_t UvmSpace::PoolBytes() const {
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t base : pools_) {
+    bytes += ranges_.at(base);
+  }
+  return bytes;
 }
 
 void UvmSpace::PlanPiece(ledger::Gpu gpu, std::uint64_t start, std::uint64_t end) {

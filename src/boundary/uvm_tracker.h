@@ -42,6 +42,13 @@ class UvmSpace {
   // Removes the range and every piece in it, on all GPUs.
   void RemoveRange(std::uint64_t base);
   [[nodiscard]] std::size_t ranges() const { return ranges_.size(); }
+  // Notes that the range is a semaphore pool. UVM maps it on every GPU of the space, also on those
+  // whose address space comes later (NVIDIA/open-gpu-kernel-modules 595.45.04
+  // kernel-open/nvidia-uvm/uvm_va_space.c, uvm_va_range_add_gpu_va_space() in uvm_va_range.c). So
+  // its tables, planned as a piece on every granted GPU, stay counted until it is removed.
+  void AddPool(std::uint64_t base);
+  // Returns the bytes of all pools. They lie in the host's memory.
+  [[nodiscard]] std::uint64_t PoolBytes() const;
 
   // --- Range groups. The driver numbers them, and never names one twice in a space.
   void AddGroup() { ++groups_; }
@@ -110,6 +117,7 @@ class UvmSpace {
     Hold hold = 0;
   };
 
+  void LoadPool(StateReader& reader, ledger::Gpu gpus);
   void LoadWindow(StateReader& reader, ledger::Gpu gpus);
   void LoadPiece(StateReader& reader, ledger::Gpu gpus);
   void LoadChannel(StateReader& reader, ledger::Gpu gpus);
@@ -118,6 +126,7 @@ class UvmSpace {
 
   ledger::ProcessKey owner_;
   std::map<std::uint64_t, std::uint64_t> ranges_;  // base to length
+  std::set<std::uint64_t> pools_;                  // bases of ranges
   std::map<ledger::Gpu, std::map<std::uint64_t, Piece>> pieces_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Channel> channels_;
   std::map<ledger::Gpu, AddressRanges> windows_;

@@ -142,6 +142,13 @@ void Ledger::UnlinkFromParent(Object& object) {
   object.parent = object.previous_sibling = object.next_sibling = nullptr;
 }
 
+void Ledger::LeaveClass(const Object& object) {
+  const auto found = of_class_.find(object.cls);
+  if (found != of_class_.end() && --found->second == 0) {
+    of_class_.erase(found);
+  }
+}
+
 void Ledger::Erase(Client& client, Object& object) {
   UnlinkFromParent(object);
   const Handle handle = object.handle;
@@ -161,6 +168,7 @@ void Ledger::Erase(Client& client, Object& object) {
     mapping = DropMapping(client, mapping);
   }
   doubts_ -= object.doubtful ? 1 : 0;
+  LeaveClass(object);
   client.objects.erase(handle);
   --counts_.handles;
 }
@@ -168,6 +176,7 @@ void Ledger::Erase(Client& client, Object& object) {
 void Ledger::FreeClient(std::map<Handle, Client>::iterator client) {
   for (auto& [handle, object] : client->second.objects) {
     LeaveBlock(object);
+    LeaveClass(object);
     if (object.doubtful) {
       --doubts_;
       CountStrays(1);

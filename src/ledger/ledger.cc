@@ -340,6 +340,7 @@ Ledger::Object& Ledger::Insert(const Place& place, Handle handle, std::uint32_t 
   }
   place.parent->first_child = &object;
   ++counts_.handles;
+  ++of_class_[cls];
   return object;
 }
 

@@ -390,6 +390,11 @@ class Ledger {
   [[nodiscard]] Gpu Gpus() const { return static_cast<Gpu>(gpus_.size()); }
   // Returns the counts of what exists, without reservations. Strays are among the handles.
   [[nodiscard]] Counts Count() const { return counts_; }
+  // Returns the number of objects of the vendor's class.
+  [[nodiscard]] std::uint32_t CountOf(std::uint32_t cls) const {
+    const auto found = of_class_.find(cls);
+    return found == of_class_.end() ? 0 : found->second;
+  }
   // Returns usage by process. Used(gpu) is the sum of Paid() over all processes, plus the bytes
   // that only exports hold or calls pin.
   [[nodiscard]] std::map<ProcessKey, Usage> UsageByProcess(Gpu gpu) const;
@@ -465,6 +470,7 @@ class Ledger {
   Block& NewBlock(Kind kind, Gpu gpu, std::uint64_t bytes);
   void JoinBlock(Object& object, Block& block);
   void LeaveBlock(Object& object);
+  void LeaveClass(const Object& object);
   void DropIfUnheld(Block& block);
   Exports::iterator DropExport(Exports::iterator entry);
   static void UnlinkFromParent(Object& object);
@@ -477,6 +483,7 @@ class Ledger {
   std::vector<GpuState> gpus_;
   Quotas quotas_;
   Counts counts_;
+  std::map<std::uint32_t, std::uint32_t> of_class_;  // objects, by class
   Counts pending_counts_;
   std::uint32_t doubts_ = 0;  // doubtful objects
   std::uint32_t strays_ = 0;  // counted as handles

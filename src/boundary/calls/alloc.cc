@@ -309,8 +309,16 @@ std::optional<Decision> RefuseNamed(Container& container, Call& call, const Deci
                               ClassName(call.command) + " on an unknown object");
     }
   }
+  std::vector<std::uint32_t> spaces = DependenciesOf(call, container.abi.branch, *params);
   if (IsRangeClass(call.command)) {
-    (void)container.ledger.Find(decision.client, SpaceOfRange(call));  // doubtful: settled first
+    spaces.push_back(SpaceOfRange(call));
+  }
+  const auto gpu = container.ledger.GpuOf(decision.client, call.object);
+  for (const std::uint32_t space : spaces) {
+    if (IsSpaceOfOtherGpu(container, decision.client, space, gpu)) {
+      return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kInvalid,
+                              ClassName(call.command) + " in an address space of another card");
+    }
   }
   return std::nullopt;
 }
@@ -434,6 +442,10 @@ std::optional<Decision> DecideAllocEarly(Container& container, Call& call) {
   if (const auto status = FaultOfAlloc(container, call); status != rm::NV_OK) {
     return container.Answer(call, status, Reason::kInvalid, "RM_ALLOC with wrong parameters");
   }
+  if (container.ledger.CountOf(call.command) >= MostOf(call.command)) {
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
+                            ClassName(call.command) + " over the quota");
+  }
   return IsClientClass(call.command) ? std::optional(DecideClient(container, call)) : std::nullopt;
 }
 
@@ -540,7 +552,7 @@ std::optional<Undo> AccountAlloc(Container& container, Call& call, Decision& dec
   if (!undo) {
     AddDependencies(container, call, decision.client, head.hObjectNew);
     if (IsRangeClass(call.command)) {
-      AddRange(container, decision.client, head.hObjectNew, SpaceOfRange(call), decision.covered);
+      AddRange(container, decision.client, head.hObjectNew, SpaceOfRange(call), decision.tables);
     }
   }
   return undo;

@@ -46,6 +46,10 @@ Decision DecideDup(Container& container, Call& call, Decision decision) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             "RM_DUP_OBJECT of " + ClassName(object->cls));
   }
+  if (IsSpaceOfOtherGpu(container, source->ref, dup.hObjectSrc, parent->gpu)) {
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, Reason::kInvalid,
+                            "RM_DUP_OBJECT of an address space below another card");
+  }
   decision.object = parent->ref;
   auto reservation = container.ledger.ReserveDup(source->ref, object->ref);
   if (!reservation.ok()) {

@@ -4,6 +4,7 @@
 #include "boundary/calls/steps.h"
 #include "boundary/objects.h"
 #include "boundary/policy.h"
+#include "boundary/quotas.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
@@ -72,6 +73,14 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
   if (tracker == nullptr || !range->gpu || device->gpu != range->gpu || !IsRangeClass(range->cls)) {
     return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kInvalid,
                             "MAP_MEMORY_DMA into another object");
+  }
+  std::size_t mappings = 0;
+  for (const auto& [client, other] : container.dma) {
+    mappings += other.mappings();
+  }
+  if (mappings >= kMaxDmaMappings) {
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
+                            "mappings over the quota");
   }
   const bool placed = rm::NVOS46_FLAGS_DMA_OFFSET_FIXED.Get(request.flags) != 0;
   if (request.length > ~(placed ? request.address : 0)) {

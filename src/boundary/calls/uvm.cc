@@ -289,13 +289,15 @@ Decision DecideSemaphorePool(Container& container, Call& call, Decision decision
   if (!listed) {
     return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
   }
-  if (space.ranges() >= kMaxRanges) {
+  const std::uint64_t bytes = range->end - range->start;
+  if (space.ranges() >= kMaxRanges || bytes > kMaxPoolBytes - PoolBytes(container)) {
     return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
   }
   // The driver maps it on all GPUs of the space, listed or not (uvm_map_external.c,
-  // uvm_api_alloc_semaphore_pool).
-  decision.uvm_planned = space.va_spaces();
-  decision.uvm_planned.insert(listed->begin(), listed->end());
+  // uvm_api_alloc_semaphore_pool), and on those that come later.
+  for (ledger::Gpu gpu = 0; gpu < container.gpus.size(); ++gpu) {
+    decision.uvm_planned.insert(gpu);
+  }
   decision.uvm_range = *range;
   return ReserveTables(container, call, std::move(decision), space);
 }
@@ -394,7 +396,7 @@ void AccountRange(const Call& call, const Decision& decision, std::optional<ledg
       break;
     case UvmEffect::kSemaphorePool:
       space.AddRange(head.base, head.length);
-      AddPieces(decision, 0, space);
+      space.AddPool(head.base);
       break;
     case UvmEffect::kUnmap:
       if (gpu) {

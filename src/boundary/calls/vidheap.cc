@@ -53,7 +53,10 @@ Decision DecideVidHeap(Container& container, Call& call, Decision decision) {
                                 "VID_HEAP_CONTROL of " + ClassName(cls));
       }
       if (cls == rm::NV50_MEMORY_VIRTUAL) {
-        (void)container.ledger.Find(decision.client, head.hVASpace);  // doubtful: settled first
+        if (IsSpaceOfOtherGpu(container, decision.client, head.hVASpace, decision.gpu)) {
+          return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kInvalid,
+                                  "a VA range in an address space of another card");
+        }
         return ReserveInterval(container, call, std::move(decision), alloc.size, alloc.flags,
                                alloc.attr);
       }
@@ -90,7 +93,7 @@ std::optional<Undo> AccountVidHeap(Container& container, Call& call, Decision& d
         return undo;
       }
       if (IsRangeClass(cls)) {
-        AddRange(container, decision.client, alloc.hMemory, head.hVASpace, decision.covered);
+        AddRange(container, decision.client, alloc.hMemory, head.hVASpace, decision.tables);
       }
       break;
     }
