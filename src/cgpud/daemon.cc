@@ -5,6 +5,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,7 +49,11 @@ namespace {
 // Time for a request, for a peer that connects and says nothing.
 constexpr int kRequestMs = 10'000;
 // Time for the request of a peer that gets no place. It should have come with the connection.
-constexpr int kBusyMs = 100;
+constexpr int kBusyMs = 10;
+// Time until what refuses it ends, whatever came with the request.
+constexpr suseconds_t kBusyEndUs = 200'000;
+// Exit status of a child whose request was refused.
+constexpr int kRefused = 3;
 
 // `silent`: a refusal is to be in neither the log nor the events.
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
@@ -357,7 +362,13 @@ class Daemon {
         LogAll(governing_.Refresh());  // for what was found
         continue;
       }
-      children_.erase(child);  // it may be a child of the previous program
+      const auto found = children_.find(child);  // not: it may be one of the previous program
+      if (found != children_.end()) {
+        if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) {
+          NoteRefusal(found->second);
+        }
+        children_.erase(found);
+      }
       served = true;
     }
     if (served) {
@@ -375,7 +386,7 @@ class Daemon {
     }
     const auto user = UserOf(connection.get());
     const bool busy = user != 0 && !HasPlace(CountOf(user), children_.size() - CountOf(0));
-    const bool silent = IsSilent(user);
+    const bool silent = user != 0 && pace_.Silent(user, std::chrono::steady_clock::now());
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
@@ -384,8 +395,7 @@ class Daemon {
       gate->to.reset();
       char none = 0;
       (void)!read(gate->from.get(), &none, 1);  // so that the connection is closed here last
-      Serve(connection.get(), busy, silent);
-      _exit(0);
+      _exit(Serve(connection.get(), busy, silent) ? 0 : kRefused);
     }
     if (child < 0) {
       LogError(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request"));
@@ -397,36 +407,32 @@ class Daemon {
     connection.reset();
   }
 
-  // Serves one request, in a child of its own.
-  void Serve(int connection, bool busy, bool silent) {
+  // Serves one request, in a child of its own. Returns false if it was refused.
+  bool Serve(int connection, bool busy, bool silent) {
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGALRM);
     pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
-    alarm(busy ? 1 : kRequestMs / 1'000 + 1);
+    const itimerval time{{}, {busy ? 0 : kRequestMs / 1'000 + 1, busy ? kBusyEndUs : 0}};
+    (void)setitimer(ITIMER_REAL, &time, nullptr);
     if (busy) {
       const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
                         "try again when they are through"};
       (void)SendMessage(connection, EncodeCreationReply(error));
       (void)ReceiveText(connection, kBusyMs);  // one that is left unread takes the answer with it
-      return;
+      return true;
     }
-    (void)SendMessage(
-        connection, EncodeCreationReply(SeeTo(surroundings_, group_, connection, keeper_, silent)));
+    const auto reply = SeeTo(surroundings_, group_, connection, keeper_, silent);
+    (void)SendMessage(connection, EncodeCreationReply(reply));
+    return reply.ok();
   }
 
-  // Returns whether a refusal of this user's next request is left out of log and events.
-  bool IsSilent(std::optional<unsigned> user) {
-    if (user == 0) {
-      return false;
-    }
-    const auto verdict = pace_.Take(user, std::chrono::steady_clock::now());
-    if (verdict == RefusalPace::Verdict::kFirstSilent) {
-      Log(LogLevel::kWarning, "requests of uid " +
+  void NoteRefusal(std::optional<unsigned> user) {
+    if (user != 0 && pace_.Take(user, std::chrono::steady_clock::now())) {
+      Log(LogLevel::kWarning, "so many requests of uid " +
                                   (user ? std::to_string(*user) : std::string("unknown")) +
-                                  " come so fast that not all refusals are logged");
+                                  " are refused that not all refusals are logged");
     }
-    return verdict != RefusalPace::Verdict::kLog;
   }
 
   [[nodiscard]] std::size_t CountOf(std::optional<unsigned> user) const {

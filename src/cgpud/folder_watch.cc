@@ -1,6 +1,7 @@
 #include "cgpud/folder_watch.h"
 
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
@@ -22,13 +23,22 @@ void FolderWatch::Watch(Time now) {
   }
 }
 
+std::int64_t FolderWatch::Modified() const {
+  struct stat info{};
+  (void)stat(folder_.c_str(), &info);
+  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
 bool FolderWatch::Changed(Time now) {
   if (next_) {
-    const bool due = now >= *next_;
-    if (due) {
-      Watch(now);
+    if (now < *next_) {
+      return false;
     }
-    return due;
+    Watch(now);
+    const std::int64_t modified = Modified();
+    const bool told = modified == seen_ && seen_ == before_;
+    before_ = std::exchange(seen_, modified);
+    return !told;
   }
   alignas(inotify_event) char buffer[4096];
   bool changed = false;

@@ -1,11 +1,12 @@
 // Hears of files that are renamed into a folder or removed from it.
 //
 // The kernel counts inotify instances for a uid, and root in a container without a user namespace
-// may take all of the host's root. While there is none, every second passes for a change.
+// may take all of the host's root. While there is none, it looks at the folder's time each second.
 #ifndef CGPU_CGPUD_FOLDER_WATCH_H_
 #define CGPU_CGPUD_FOLDER_WATCH_H_
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -29,10 +30,15 @@ class FolderWatch {
 
  private:
   void Watch(Time now);
+  [[nodiscard]] std::int64_t Modified() const;
 
   const std::string folder_;
   UniqueFd inotify_;
   std::optional<Time> next_;  // without inotify
+  // Times of the folder at the last two looks. More may have changed in the moment of a look, so
+  // each change is told twice.
+  std::int64_t seen_ = 0;
+  std::int64_t before_ = 0;
 };
 
 }  // namespace cgpu

@@ -28,32 +28,37 @@ inline constexpr std::size_t kPlacesOfOneUser = 8;
   return free != 0 && own < std::clamp<std::size_t>(free / 4, 1, kPlacesOfOneUser);
 }
 
-// Says whose refused requests are worth a line in the log: kRefusalsAtOnce of a user, then one a
-// second. Otherwise a member of the group could make the journal drop what it must not, since that
-// bounds the lines of a service.
+// Says whose refusals are worth a line in the log: kRefusalsAtOnce of a user, then one a second. A
+// member of the group could else fill the journal, which limits the lines of a service and would
+// drop others.
 class RefusalPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr int kRefusalsAtOnce = 30;
 
-  enum class Verdict { kLog, kFirstSilent, kSilent };  // kFirstSilent: say that some are left out
+  // Returns whether the user's next refusal is left out.
+  [[nodiscard]] bool Silent(std::optional<unsigned> user, Time now) const {
+    const auto found = users_.find(user);
+    return found != users_.end() && found->second.until > now + (kRefusalsAtOnce - 1) * kApart;
+  }
 
-  // Takes a request of the user, whatever becomes of it.
-  Verdict Take(std::optional<unsigned> user, Time now) {
-    constexpr std::chrono::seconds kApart{1};
+  // Notes a refusal. Returns true if the next is the first that is left out: say so.
+  [[nodiscard]] bool Take(std::optional<unsigned> user, Time now) {
     std::erase_if(users_, [now](const auto& one) { return one.second.until <= now; });
-    User& one = users_.try_emplace(user, User{now}).first->second;
-    if (one.until <= now + (kRefusalsAtOnce - 1) * kApart) {
-      one.until += kApart;
-      return Verdict::kLog;
+    if (Silent(user, now)) {
+      return false;
     }
-    return std::exchange(one.silent, true) ? Verdict::kSilent : Verdict::kFirstSilent;
+    User& one = users_.try_emplace(user, User{now}).first->second;
+    one.until += kApart;
+    return Silent(user, now) && !std::exchange(one.said, true);
   }
 
  private:
+  static constexpr std::chrono::seconds kApart{1};
+
   struct User {
-    Time until;  // when nothing of what was taken counts any more
-    bool silent = false;
+    Time until;  // when the user has its whole allowance again
+    bool said = false;
   };
   std::map<std::optional<unsigned>, User> users_;
 };

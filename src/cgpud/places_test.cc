@@ -47,26 +47,26 @@ TEST(Places, NoUserHasRoots) {
 }
 
 TEST(RefusalPace, SaysSomeAtOnceThenOneASecond) {
-  using Verdict = RefusalPace::Verdict;
   RefusalPace pace;
   RefusalPace::Time now{};
-  for (int i = 0; i < RefusalPace::kRefusalsAtOnce; ++i) {
-    EXPECT_EQ(pace.Take(1000, now), Verdict::kLog) << i;
+  for (int i = 1; i < RefusalPace::kRefusalsAtOnce; ++i) {
+    EXPECT_FALSE(pace.Silent(1000, now)) << i;
+    EXPECT_FALSE(pace.Take(1000, now)) << i;
   }
-  EXPECT_EQ(pace.Take(1000, now), Verdict::kFirstSilent);
-  EXPECT_EQ(pace.Take(1000, now), Verdict::kSilent);
-  EXPECT_EQ(pace.Take(1001, now), Verdict::kLog) << "another user";
-  EXPECT_EQ(pace.Take(std::nullopt, now), Verdict::kLog) << "one that is not known";
+  EXPECT_FALSE(pace.Silent(1000, now));
+  EXPECT_TRUE(pace.Take(1000, now)) << "the next is left out";
+  EXPECT_TRUE(pace.Silent(1000, now));
+  EXPECT_FALSE(pace.Silent(1001, now)) << "another user";
+  EXPECT_FALSE(pace.Silent(std::nullopt, now)) << "one that is not known";
   int logged = 0;
   for (int i = 0; i < 100'000; ++i) {
     now += std::chrono::milliseconds(1);
-    const auto verdict = pace.Take(1000, now);
-    logged += verdict == Verdict::kLog ? 1 : 0;
-    EXPECT_NE(verdict, Verdict::kFirstSilent) << "it was said";
+    logged += pace.Silent(1000, now) ? 0 : 1;
+    EXPECT_FALSE(pace.Take(1000, now)) << "it was said";
   }
   EXPECT_EQ(logged, 100);
   now += std::chrono::hours(1);
-  EXPECT_EQ(pace.Take(1000, now), Verdict::kLog);
+  EXPECT_FALSE(pace.Silent(1000, now));
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ governor::Rules RulesFor(const GpuSettings& settings, unsigned max_inst, const C
   rules.max_inst = settings.max_inst.value_or(max_inst);
   rules.prio_ratio = settings.prio_ratio.value_or(governor::kDefaultPrioRatio);
   rules.capping = means.capping;
-  rules.switch_us = means.card.copy_switch_us;
+  constexpr std::uint32_t kMostSwitchUs = 1'000;  // a calibration that saw more is not believed
+  rules.switch_us = std::min(means.card.copy_switch_us, kMostSwitchUs);
   return rules;
 }
 

@@ -257,47 +257,45 @@ std::uint32_t PeriodFor(double least_share) {
 // Sets a window of each, and leaves room between them for the switches to their owners, as far as
 // there is any.
 void Windows(const Rules& rules, const std::vector<Member>& members, std::vector<Order>& orders) {
-  struct Window {  // in parts of the period, then in microseconds
+  double least = 1;
+  for (const Member& member : members) {
+    if (!member.request.high_priority) {
+      least = std::min(least, CapOf(rules, members, member));
+    }
+  }
+  const std::uint32_t period = PeriodFor(least);
+  struct Window {  // microseconds
     double from = 0;
-    double cap = 0;
+    double length = 0;
     std::size_t member = 0;
   };
   std::vector<Window> windows;
-  double least = 1;
   double from = 0;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!members[i].request.high_priority) {
-      const double cap = CapOf(rules, members, members[i]);
-      least = std::min(least, cap);
-      from =
-          rules.policy == Policy::kFair ? members[i].place % PlacesOf(rules, members) * cap : from;
-      windows.push_back({from, cap, i});
-      from += cap;
+      const double length = CapOf(rules, members, members[i]) * period;
+      from = rules.policy == Policy::kFair ? members[i].place % PlacesOf(rules, members) * length
+                                           : from;
+      windows.push_back({from, length, i});
+      from += length;
     }
   }
-  if (windows.empty()) {
-    return;
-  }
   std::ranges::sort(windows, {}, &Window::from);
-  const std::uint32_t period = PeriodFor(least);
-  for (Window& window : windows) {
-    window.from *= period;
-    window.cap *= period;
-  }
-  const double lost = rules.switch_us;
-  const double free = std::max(0.0, period - windows.back().from - windows.back().cap);
-  const double room = std::min(lost, free / static_cast<double>(windows.size()));
+  const double free =
+      windows.empty() ? 0 : std::max(0.0, period - windows.back().from - windows.back().length);
+  const double room =
+      std::min<double>(rules.switch_us, free / static_cast<double>(windows.size() + 1));
   for (std::size_t k = 0; k < windows.size(); ++k) {
-    windows[k].from += static_cast<double>(k) * room;
-  }
-  for (std::size_t k = 0; k < windows.size(); ++k) {
-    const double next = k + 1 < windows.size() ? windows[k + 1].from : period;
-    const double least_end = windows[k].from + windows[k].cap;
-    const auto phase = static_cast<std::uint32_t>(std::floor(windows[k].from));
-    const std::uint32_t end =
-        std::min(Whole(std::clamp(next, least_end, least_end + lost)), period);
+    const Window& window = windows[k];
+    const double begin = window.from + static_cast<double>(k) * room;
+    const double next = k + 1 < windows.size()
+                            ? windows[k + 1].from + static_cast<double>(k + 1) * room
+                            : begin + window.length + room;
+    const double more = std::clamp<double>(next - begin - window.length, 0, rules.switch_us);
+    const auto phase = static_cast<std::uint32_t>(std::floor(begin));
+    const std::uint32_t end = std::min(Whole(begin + window.length + more), period);
     if (phase != 0 || end != period) {
-      orders[windows[k].member].duty = Duty{period, end - phase, phase};
+      orders[window.member].duty = Duty{period, end - phase, phase};
     }
   }
 }
@@ -313,7 +311,8 @@ void Maxima(const Rules& rules, const std::vector<Member>& members, std::vector<
       continue;
     }
     const std::uint32_t period = PeriodFor(most / 100.0);
-    const std::uint32_t on = std::min(period / 100 * most + rules.switch_us, period);
+    const std::uint32_t least = period / 100 * most;
+    const std::uint32_t on = least + std::min(rules.switch_us, (period - least) / 2);
     orders[i].duty = Duty{period, on, late ? period - on : 0};
     late = !late;
   }

@@ -135,6 +135,12 @@ TEST(Plan, WindowsHaveRoomForTheSwitchWhereThereIsAny) {
   Member capped = WithPercent(30);
   capped.request.max_percent = 60;
   EXPECT_EQ(Plan(rules, {capped})[0].duty, (Duty{20'000, 12'100, 0}));
+  // Never the whole period: there would be no switch and no cap.
+  rules.switch_us = 1'000;
+  capped.request.max_percent = 98;
+  EXPECT_EQ(Plan(rules, {capped})[0].duty, (Duty{20'000, 19'800, 0}));
+  rules.policy = Policy::kFixed;
+  EXPECT_EQ(Plan(rules, {WithPercent(99)})[0].duty, (Duty{20'000, 19'900, 0}));
 }
 
 TEST(Plan, FairKeepsThePlaceOfEach) {

@@ -64,7 +64,7 @@ class EventReader {
   [[nodiscard]] Result<std::vector<Event>> More();
   // Begins to listen for what is added. Takes an inotify instance of the caller's uid.
   [[nodiscard]] Result<> Watch();
-  // Waits until something may have been added since Watch() or the last Wait().
+  // Waits until something may have been added since Watch() or the last Wait(). Call Watch() first.
   void Wait() const;
 
  private:

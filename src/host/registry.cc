@@ -457,7 +457,8 @@ Error NotAMember(const std::string& group) {
 }
 
 Result<CreationReply> AskDaemon(const UniqueFd& daemon, const CreationRequest& request) {
-  CGPU_TRY(SendMessage(daemon.get(), EncodeCreationRequest(request)));
+  // One that is busy may have answered and closed before the request was sent.
+  (void)SendMessage(daemon.get(), EncodeCreationRequest(request));
   const auto reply = ReceiveMessage(daemon.get(), kDaemonMs);
   if (!reply.ok()) {
     Error error = reply.error();

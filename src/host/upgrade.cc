@@ -70,6 +70,15 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   request.kind = AdminRequest::Kind::kUpgrade;
   CGPU_TRY(SendMessage(connection.get(), EncodeRequest(request), program));
   auto answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);
+  UniqueFd state;
+  if (answer.ok() && answer->text == kFileWord) {
+    state.reset(memfd_create("cgpu-state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!state.valid()) {
+      return ErrnoError(Code::kExhausted, errno, "cannot make a file for its state");
+    }
+    CGPU_TRY(SendMessage(connection.get(), kFileWord, state.get()));
+    answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);
+  }
   if (!answer.ok()) {
     const auto again = registry.ConnectTo(reservation.id);
     const bool ended = !again.ok() && again.error().code == Code::kNotFound;
@@ -77,15 +86,7 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
                  : Error{Code::kUnavailable, 0, "its shim gives no answer",
                          "try again; `cgpu upgrade --force` ends the container"};
   }
-  UniqueFd state = std::move(answer->fd);
-  if (answer->text == kFileWord) {
-    state.reset(memfd_create("cgpu-state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    CGPU_TRY(SendMessage(connection.get(), kFileWord, state.get()));
-    answer = ReceiveMessage(connection.get(), kUpgradeAnswerMs);
-  }
-  if (!answer.ok()) {
-    return answer.error();
-  }
+  state = state.valid() ? std::move(state) : std::move(answer->fd);
   if (answer->text != kStateWord || !state.valid()) {
     return DecodeUpgraded(answer->text);
   }

@@ -101,8 +101,8 @@ void Agent::Handle() {
     starved_ = false;
     accepting_ = true;
   }
-  const bool was_accepting = accepting_;
   std::vector<pollfd> awaited = Awaited();
+  awaited[1].fd = socket_.get();  // there may be room for another one in a moment
   if (poll(awaited.data(), awaited.size(), 0) <= 0) {
     return;
   }
@@ -121,7 +121,7 @@ void Agent::Handle() {
   if (awaited[0].revents != 0) {
     creator_.reset();
   }
-  if (awaited[1].revents != 0 || accepting_ != was_accepting) {
+  if (accepting_ && awaited[1].revents != 0) {
     Accept();
   }
 }
@@ -146,8 +146,9 @@ void Agent::Accept() {
       if (errno == EINTR || errno == ECONNABORTED) {
         continue;
       }
-      starved_ = errno != EAGAIN;
-      accepting_ = !starved_;
+      const bool full = errno != EAGAIN;
+      starved_ = starved_ || full;
+      accepting_ = !full;
       return;
     }
     const auto sender = SenderOf(socket.get());

@@ -59,7 +59,8 @@ Result<Desk> Desk::Make(Server& server, Housekeeping& housekeeping, UniqueFd adm
 
 namespace {
 
-// Places of the polled descriptors; the connections follow, then what others wait for.
+// Places of the polled descriptors; the connections follow, then what the pool and the agent wait
+// for.
 enum { kRefusals, kPace, kRest, kAdmin, kFirstConnection };
 
 }  // namespace
@@ -126,8 +127,7 @@ void Desk::Run() {
 // Serves those that have asked, in the order in which they came.
 void Desk::Serve(const std::vector<pollfd>& polled) {
   std::size_t place = kFirstConnection;
-  for (auto one = connections_.begin(); one != connections_.end() && place < polled.size();
-       ++place) {
+  for (auto one = connections_.begin(); one != connections_.end(); ++place) {
     const auto next = std::next(one);
     if (polled[place].revents != 0 && HasAsked(*one)) {
       Connection connection = std::move(*one);

@@ -13,9 +13,12 @@ constexpr std::uint64_t kLeastPart = 5;
 
 void DutyCycle::Set(const governor::Duty& duty, std::uint64_t now_us) {
   if (duty != duty_) {
+    const bool both = duty.period_us != 0 && duty_.period_us != 0;
+    const std::int64_t owed = both ? std::max<std::int64_t>(owed_us_, 0) : 0;
     *this = {};
     duty_ = duty;
     last_us_ = now_us;
+    owed_us_ = owed;
   }
 }
 

@@ -19,8 +19,8 @@ struct DutyState {
 
 class DutyCycle {
  public:
-  // Sets the duty. Nothing is owed for the time before. The same duty again changes nothing.
-  // Update() comes next.
+  // Sets the duty. What is owed for windows stays owed, else a container that owes could have
+  // others come and go. The same duty again changes nothing. Update() comes next.
   void Set(const governor::Duty& duty, std::uint64_t now_us);
 
   // Returns the state that holds from now on. `ran`: since the last call the container ran on the

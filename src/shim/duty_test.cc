@@ -73,7 +73,7 @@ TEST(Duty, AMachineThatStoodStillDoesNotCostMuch) {
   EXPECT_LE(now, kBegin + 60'000'000 + 250'000);
 }
 
-TEST(Duty, WhatIsOwedIsForgottenWithTheDuty) {
+TEST(Duty, WhatIsOwedStaysOwedInOtherWindows) {
   DutyCycle cycle = NewCycle();
   cycle.Update(false, kBegin + 10'000);
   cycle.Update(true, kBegin + 18'000);
@@ -82,7 +82,11 @@ TEST(Duty, WhatIsOwedIsForgottenWithTheDuty) {
   cycle.Update(true, kBegin + 38'000);
   cycle.Set({20'000, 6'000, 0}, kBegin + 39'000);
   EXPECT_FALSE(cycle.Update(false, kBegin + 39'000).on);
-  EXPECT_EQ(cycle.Update(false, kBegin + 40'000).until_us, kBegin + 46'000);
+  EXPECT_EQ(cycle.Update(false, kBegin + 40'000).until_us, kBegin + 42'000);
+  cycle.Set({}, kBegin + 41'000);
+  cycle.Set(kDuty, kBegin + 42'000);
+  (void)cycle.Update(false, kBegin + 42'000);
+  EXPECT_EQ(cycle.Update(false, kBegin + 50'000).until_us, kBegin + 56'000) << "no windows between";
 }
 
 // However late the clock is: over a second and more the container is never on for longer than it is

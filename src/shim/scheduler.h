@@ -156,7 +156,7 @@ class Scheduler {
     bool undivided = false;          // the channels changed since time slices were given
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // channels without a time slice, which are off
-    bool unleveled = false;                         // a group has not the level that it is to have
+    bool unleveled = false;                         // a group lacks its level
     std::uint64_t again_us = 0;                     // when giving them these is tried again
     std::uint64_t backoff_us = 0;                   // and the backoff after that, doubled
     std::vector<ledger::ChannelInfo> others;        // for other engines

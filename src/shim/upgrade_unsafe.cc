@@ -19,7 +19,8 @@
 namespace cgpu::shim {
 namespace {
 
-// Timeout of the upgrader's word, which takes a program's start and end. Until then calls wait.
+// Timeout of the upgrader's word, which takes a program's start and end, and of its file. Until
+// then calls wait.
 constexpr int kWordMs = 1'000;
 constexpr std::size_t kMaxState = std::size_t{1} << 30;
 

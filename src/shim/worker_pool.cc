@@ -164,9 +164,12 @@ bool WorkerPool::EndSources() {
   const MutexLock lock(mutex_);
   bool ended = false;
   for (const pollfd& one : awaited) {
+    if ((one.revents & POLLHUP) == 0) {
+      continue;  // POLLERR: a signal came while the kernel looked
+    }
     const auto found = std::ranges::find_if(
         sources_, [&](const SourcePtr& source) { return source->listener.fd() == one.fd; });
-    if (one.revents != 0 && found != sources_.end()) {
+    if (found != sources_.end()) {
       (*found)->over_ = true;
       ended_.push_back(*found);
       sources_.erase(found);

@@ -65,11 +65,12 @@ class WorkerPool {
   // `sender` counts for processes of its own only, because a process that is named here is ended
   // with the container.
   void SetProcess(Source& source, unsigned pid, unsigned sender);
-  // Returns what to poll(2) for: a source has hung up when it comes; then call EndSources(). Not an
-  // epoll, as for Agent::Awaited().
+  // Returns what to poll(2) for: a source has hung up when it comes; then call EndSources(). That
+  // is an array and no epoll, since the kernel counts an epoll's watches for a uid, and others may
+  // take them all.
   [[nodiscard]] std::vector<pollfd> Awaited() const;
-  // Lets go of the sources that have hung up: their threads end, and each source is closed when its
-  // last call is through. Returns true if there was one.
+  // On the thread that calls Serve(). Lets go of the sources that have hung up: their threads end,
+  // and each source is closed when its last call is through. Returns true if there was one.
   bool EndSources();
   // Returns true while threads still wait at sources that have ended, where older kernels leave
   // them: ask again soon.

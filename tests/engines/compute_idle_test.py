@@ -89,14 +89,14 @@ def on_calibrated(function, *words, gpus=1, capping="idle-group"):
 
 
 def windows_node(*words, gpus=1):
-    """The same, on which channels go off."""
+    """As asked_node(), but channels go off there."""
     return t.Node("a10:%d" % gpus, "580", "--copy-gbps", "2", *words)
 
 
 def caps(node, _, full=True):
     """Caps of 2, 10, 30 and 50 %, on a GPU each, over 10 s of its time; then beside a full queue."""
     capped = [alone_on(node, "cap%d" % cap, card, "--compute", str(cap)) for card, cap in enumerate(CAPS)]
-    held_all(node, [[member] for member in capped], [[cap] for cap in CAPS], seconds=10, full=full)
+    held_all(node, [[member] for member in capped], [[cap] for cap in CAPS], seconds=10, points=1.0 if full else 0.7, full=full)
     beside = [alone_on(node, "beside%d" % cap, card, "--compute", "40") for card, cap in enumerate(CAPS)]
     held_all(node, list(map(list, zip(capped, beside))), [[cap, 40] for cap in CAPS], seconds=10, full=full)
     for member in (*capped, *beside):

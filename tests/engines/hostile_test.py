@@ -427,7 +427,8 @@ print("taken", flush=True)
 while True:
     libc.inotify_init1(0)
 """
-# The kernel's limit of epoll watches is for the whole machine, and gigabytes would have to be taken.
+# The kernel's limit of epoll watches is a setting of the whole machine, and so high that each uid would
+# have to take a gigabyte.
 WATCHES = "/proc/sys/fs/epoll/max_user_watches"
 
 
@@ -437,7 +438,7 @@ def _few_watches():
         before = file.read()
     try:
         with open(WATCHES, "w", encoding="utf-8") as file:
-            file.write("200000")
+            file.write(str(min(200000, int(before))))
         yield
     finally:
         with open(WATCHES, "w", encoding="utf-8") as file:
