@@ -232,7 +232,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   wanted.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   if (!wanted.pod.empty()) {
-    CGPU_TRY(EndPredecessor(registry, wanted));
+    CGPU_TRY(EndPredecessor(registry, wanted));  // root alone may say so: see CreateSlice()
   }
   CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wanted));
   const std::string id = reserved.reservation.id;
@@ -240,6 +240,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.pid_namespace = request.pid_namespace;
   config.killable = killable;
+  CGPU_ASSIGN_OR_RETURN(config.word, DrawWord());
   config.firmware = surroundings.firmware;
   config.prove = command == nullptr;  // a user's `cgpu run` makes its filter itself
   ShimDescriptors files;
@@ -262,6 +263,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   reply.id = id;
   reply.listener = registry.AgentPath(id);
   reply.killable = killable;
+  reply.word = config.word;
   DescribeFiles(node, reserved.grant, reply);
   if (!wanted.pod.empty() && !wanted.isolated) {
     reply.environment = VariablesForSharing(wanted, reserved.grant);
@@ -275,9 +277,9 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
                           Peer creator) {
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
   const bool other_node = command != nullptr && !command->node.empty();
-  CGPU_ASSIGN_OR_RETURN(const auto pod, surroundings.kubernetes&& command == nullptr
-                                            ? PodOf(request)
-                                            : Result<std::string>(""));
+  // A user may write any pod's name into the annotations of a container of his.
+  const bool by_kubelet = surroundings.kubernetes && command == nullptr && creator.uid == 0;
+  CGPU_ASSIGN_OR_RETURN(const auto pod, by_kubelet ? PodOf(request) : Result<std::string>(""));
   if (!pod.empty()) {
     CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOfPod(request, pod));
     const auto node = FindNode(surroundings.node);

@@ -55,7 +55,7 @@ constexpr suseconds_t kBusyEndUs = 200'000;
 // Exit status of a child whose request was refused.
 constexpr int kRefused = 3;
 
-// `silent`: a refusal is to be in neither the log nor the events.
+// `silent`: a refusal is not logged. Events have a bound of their own.
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
                             int connection, const EventKeeper& keeper, bool silent) {
   // This comes first: a message that is left unread at the end would take the answer with it. The
@@ -69,11 +69,10 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
                                           : "container " + request.engine_id;
   const unsigned user = peer.uid;
   auto slice = CreateSlice(surroundings, request, std::move(peer));
-  if (!slice.ok() && silent) {
-    return slice.error();
-  }
   if (!slice.ok()) {
-    Log(LogLevel::kNotice, who + " gets no slice: " + slice.error().what);
+    if (!silent) {
+      Log(LogLevel::kNotice, who + " gets no slice: " + slice.error().what);
+    }
     // In Kubernetes, that is the answer for each container that asks for none.
     if (!surroundings.kubernetes || request.command || slice.error().code != Code::kNotFound) {
       keeper.ReportRefusal(request, user, who, slice.error());

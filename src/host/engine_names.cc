@@ -17,16 +17,18 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxFile = std::size_t{16} << 20;
+constexpr std::size_t kMaxOfUser = std::size_t{1} << 20;
 
-// Returns the text of a regular file; "": it is none. Its path came with a container, and may lead
-// to anything.
-std::string TextOf(const std::string& path) {
+// Returns the text of a regular file; "": it is none. Its path came with a container of `user`, and
+// may lead to anything. A user's must be the user's own, and small: root reads it.
+std::string TextOf(const std::string& path, unsigned user) {
   const auto file = OpenFile(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   struct stat status{};
-  if (!file.ok() || fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (!file.ok() || fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      (user != 0 && status.st_uid != user)) {
     return {};
   }
-  return ReadAll(file->get(), path, kMaxFile).value_or("");
+  return ReadAll(file->get(), path, user == 0 ? kMaxFile : kMaxOfUser).value_or("");
 }
 
 std::string NameIn(const Json& all, std::string_view engine_id) {
@@ -48,17 +50,18 @@ std::string NameIn(const Json& all, std::string_view engine_id) {
 }  // namespace
 
 std::vector<Reservation> WithEngineNames(std::vector<Reservation> live) {
-  std::map<std::string, Json> files;  // podman has one for all its containers
-  for (Reservation& one : live) {
-    if (one.names_file.empty()) {
-      continue;
+  std::map<std::pair<std::string, unsigned>, std::vector<Reservation*>> files;  // podman has one
+  for (Reservation& one : live) {                                               // for all
+    if (!one.names_file.empty()) {
+      files[{one.names_file, one.user}].push_back(&one);
     }
-    const auto [file, is_new] = files.try_emplace(one.names_file);
-    if (is_new) {
-      file->second = ParseJson(TextOf(file->first));
+  }
+  for (const auto& [file, named] : files) {
+    const Json names = ParseJson(TextOf(file.first, file.second));
+    for (Reservation* const one : named) {
+      const std::string name = NameIn(names, one->engine_id);
+      one->name = IsName(name) ? name : one->name;
     }
-    const std::string name = NameIn(file->second, one.engine_id);
-    one.name = IsName(name) ? name : one.name;
   }
   return live;
 }

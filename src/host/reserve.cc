@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,16 +36,22 @@ struct Random {
   unsigned number = 0;
 };
 
+std::string HexOf(std::span<const unsigned char> bytes) {
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
 Result<Random> Draw() {
   unsigned char bytes[kIdLength / 2 + sizeof(unsigned)];
   if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) {
     return ErrnoError(Code::kInternal, errno, "cannot draw random numbers");
   }
   Random random;
-  for (std::size_t i = 0; i < kIdLength / 2; ++i) {
-    random.id += "0123456789abcdef"[bytes[i] >> 4];
-    random.id += "0123456789abcdef"[bytes[i] & 15];
-  }
+  random.id = HexOf(std::span(bytes).first(kIdLength / 2));
   std::memcpy(&random.number, bytes + kIdLength / 2, sizeof(random.number));
   return random;
 }
@@ -234,6 +242,14 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
 }
 
 }  // namespace
+
+Result<std::string> DrawWord() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return ErrnoError(Code::kInternal, errno, "cannot draw random numbers");
+  }
+  return HexOf(bytes);
+}
 
 Result<Reserved> Reserve(const Registry& registry, const Node& node, const SliceRequest& request) {
   const auto until = Clock::now() + kEndingTime;

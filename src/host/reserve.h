@@ -23,6 +23,9 @@ struct Reserved {
   UniqueFd agent;  // socket that its listeners come over, if it was asked for
 };
 
+// Returns 128 random bits, in hex digits.
+[[nodiscard]] Result<std::string> DrawWord();
+
 // Reserves. Returns kInvalid, kNotFound, kExhausted or kConflict with the sentence for the user.
 // Where the request does not fit beside containers that are about to end, it waits for these, for
 // seconds: a user that saw the end of one (its launcher was killed, its container engine has said

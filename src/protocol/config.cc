@@ -48,8 +48,9 @@ void Fields(LineCodec& io, ShimConfig& config) {
   io.One("pidns", config.pid_namespace);
   io.One("driver", config.driver);
   io.One("killable", config.killable);
-  // Earlier versions do not know these two words.
+  // Earlier versions do not know these three.
   io.Line("prove", config.prove, [&] { io.Word(config.prove); });
+  io.Line("word", !config.word.empty(), [&] { io.Word(config.word); });
   io.Each("firmware", config.firmware, kMostFirmwareControls,
           [&](FirmwareControl& one) { io.Values(one.command, one.bytes); });
   io.Each("file", config.files, kMaxFiles, [&](NodeFile& file) { VisitFile(io, file); });

@@ -89,6 +89,8 @@ struct ShimConfig {
   std::vector<GpuGrant> gpus;        // in grant order; Gpu::model is not carried
   // Whether a call must have come from the container before its image runs (sandbox/proof.h).
   bool prove = false;
+  // Metadata of the container's own listeners; empty: any may come. The agent's state has it then.
+  std::string word;
   bool killable = true;                   // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
   std::vector<FirmwareControl> firmware;  // at most kMostFirmwareControls
 };

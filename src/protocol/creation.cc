@@ -65,6 +65,7 @@ void Fields(LineCodec& io, CreationReply& reply) {
   io.Check(IsId(reply.id));
   io.One("listener", reply.listener);
   io.One("killable", reply.killable);
+  io.Line("word", !reply.word.empty(), [&] { io.Word(reply.word); });
   io.Each("device", reply.devices, kMany,
           [&](CreatedDevice& device) { io.Values(device.path, device.major, device.minor); });
   io.Each("major", reply.majors, kMany);

@@ -60,6 +60,7 @@ struct CreationReply {
   std::string id;         // cgpu's id: 12 hex digits
   std::string listener;   // socket that the runtime sends seccomp listeners to
   bool killable = false;  // fatal signals alone end its waits
+  std::string word;       // metadata of the listeners; nobody else knows it
   std::vector<CreatedDevice> devices;
   std::vector<unsigned> majors;          // all major numbers of GPU files on this host
   std::vector<std::string> cdi;          // folders of the host's CDI specifications (runtime/cdi.h)

@@ -240,7 +240,9 @@ Result<int> RunByDaemon(const RunOptions& options, const Caller& caller,
   CGPU_ASSIGN_OR_RETURN(auto container, Container::Start(init));
   // As an OCI runtime does it (shim/agent.h); kept, since it hangs up when the shim ends.
   CGPU_ASSIGN_OR_RETURN(const auto shim, ConnectToAgent(reply.listener));
-  CGPU_TRY(SendMessage(shim.get(), "{\"pid\":" + std::to_string(container.command_pid()) + "}",
+  CGPU_TRY(SendMessage(shim.get(),
+                       "{\"pid\":" + std::to_string(container.command_pid()) + ",\"metadata\":\"" +
+                           reply.word + "\"}",
                        container.TakeListener().get()));
   CGPU_TRY(container.Go());
   ReleaseInherited(caller.inherited);

@@ -76,6 +76,15 @@ Result<> ReadTexts(const Json& object, const char* name, std::vector<std::string
   return {};
 }
 
+// Refuses what is no name of a system call, action, flag or architecture. Runtimes take a name up
+// to its first NUL, so "ioctl\0" is ioctl to them.
+Result<> CheckWord(const std::string& word) {
+  const bool plain = std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  return plain ? Result<>() : WrongProfile("has a name with other characters than names have");
+}
+
 Result<SeccompCondition> ReadCondition(const Json& object) {
   if (!object.is_object()) {
     return WrongProfile("has a condition that is no object");
@@ -102,6 +111,10 @@ Result<SeccompRule> ReadRule(const Json& object) {
   CGPU_TRY(ReadTexts(object, "names", &rule.names));
   CGPU_TRY(ReadText(object, "action", &rule.action));
   CGPU_TRY(ReadErrno(object, "errnoRet", &rule.errno_ret));
+  for (const std::string& name : rule.names) {
+    CGPU_TRY(CheckWord(name));
+  }
+  CGPU_TRY(CheckWord(rule.action));
   if (rule.names.empty() || rule.action.empty()) {
     return WrongProfile("has a rule without names or an action");
   }
@@ -147,6 +160,12 @@ Result<SeccompProfile> ParseSeccompProfile(std::string_view text) {
   CGPU_TRY(ReadTexts(parsed, "flags", &profile.flags));
   CGPU_TRY(ReadText(parsed, "listenerPath", &profile.listener_path));
   CGPU_TRY(ReadText(parsed, "listenerMetadata", &profile.listener_metadata));
+  CGPU_TRY(CheckWord(profile.default_action));
+  for (const auto& words : {profile.architectures, profile.flags}) {
+    for (const std::string& word : words) {
+      CGPU_TRY(CheckWord(word));
+    }
+  }
   if (profile.default_action.empty()) {
     return WrongProfile("has no defaultAction");
   }

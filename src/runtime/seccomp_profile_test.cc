@@ -44,7 +44,11 @@ TEST(SeccompProfile, ComesBackAsItWas) {
 TEST(SeccompProfile, WhatIsNotWellFormedIsRefused) {
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   for (const std::string& text :
-       {std::string(), std::string("null"), std::string("[]"), std::string("{}"), deep,
+       {std::string(),
+        std::string("null"),
+        std::string("[]"),
+        std::string("{}"),
+        deep,
         std::string(R"({"defaultAction": 1})"),
         std::string(R"({"defaultAction": "A", "syscalls": {}})"),
         std::string(R"({"defaultAction": "A", "syscalls": [1]})"),
@@ -55,6 +59,13 @@ TEST(SeccompProfile, WhatIsNotWellFormedIsRefused) {
         std::string(R"({"defaultAction": "A", "defaultErrnoRet": -1})"),
         std::string(R"({"defaultAction": "A", "defaultErrnoRet": 4294967296})"),
         std::string(R"({"defaultAction": "A", "architectures": "x"})"),
+        std::string(R"({"defaultAction": "A\u0000"})"),
+        std::string(R"({"defaultAction": "A", "flags": ["\u0000"]})"),
+        std::string(
+            R"({"defaultAction": "A", "syscalls": [{"names": ["x\u0000y"], "action": "B"}]})"),
+        std::string(R"({"defaultAction": "A", "syscalls": [{"names": ["x y"], "action": "B"}]})"),
+        std::string(
+            R"({"defaultAction": "A", "syscalls": [{"names": ["x"], "action": "B\u0000"}]})"),
         std::string(R"({"defaultAction": "A", "syscalls": [{"names": ["x"], "action": "B",
             "args": [{"index": 6, "value": 1, "op": "SCMP_CMP_EQ"}]}]})"),
         std::string(R"({"defaultAction": "A", "syscalls": [{"names": ["x"], "action": "B",

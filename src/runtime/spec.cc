@@ -350,8 +350,29 @@ void ChangeEnvironment(Json& environment, const SpecChanges& changes) {
 
 }  // namespace
 
+namespace {
+
+// Returns whether a text, or the name of a member, has a NUL. Parse() bounds the depth.
+bool HasNul(const Json& value) {
+  if (value.is_string()) {
+    return value.get_ref<const std::string&>().find('\0') != std::string::npos;
+  }
+  for (auto member = value.begin(); value.is_structured() && member != value.end(); ++member) {
+    if ((value.is_object() && member.key().find('\0') != std::string::npos) || HasNul(*member)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<ContainerSpec> ParseSpec(std::string_view text) {
   CGPU_ASSIGN_OR_RETURN(const auto root, Parse(text));
+  if (HasNul(root)) {
+    return Error{Code::kInvalid, 0, "the container's configuration has a text with a NUL in it",
+                 "runtimes read only what is before it: leave it out"};
+  }
   return Read(root);
 }
 

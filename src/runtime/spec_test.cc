@@ -264,6 +264,12 @@ TEST(Spec, WhatIsNotWellFormedIsRefused) {
         std::string(R"({"linux": {"resources": {"devices": {}}}})")}) {
     EXPECT_FALSE(ChangeSpec(text, Changes()).ok()) << text;
   }
+  // Runtimes in C read a text up to its first NUL.
+  for (const char* text :
+       {R"({"a": "\u0000"})", R"({"a": {"b\u0000": 1}})", R"({"a": ["x", {"b": "\u0000y"}]})"}) {
+    EXPECT_FALSE(ParseSpec(text).ok()) << text;
+  }
+  EXPECT_TRUE(ParseSpec(R"({"a": "\\u0000"})").ok()) << "a backslash";
   const auto wrong = ParseSpec(R"({"mounts": {}})");
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, Code::kInvalid);

@@ -1,6 +1,7 @@
 #include "runtime/wrapper.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -228,8 +229,8 @@ void AddDriverFiles(const DriverFiles& files, const ContainerSpec& spec, SpecCha
 
 Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationReply& reply,
                                     const DriverFiles& files, const std::vector<std::string>& own) {
-  CGPU_ASSIGN_OR_RETURN(auto profile,
-                        ProfileForSlice(spec.seccomp, {reply.listener, reply.id, reply.killable}));
+  CGPU_ASSIGN_OR_RETURN(
+      auto profile, ProfileForSlice(spec.seccomp, {reply.listener, reply.word, reply.killable}));
   SpecChanges changes;
   changes.seccomp = std::move(profile);
   changes.gpu_majors.insert(reply.majors.begin(), reply.majors.end());
@@ -292,6 +293,22 @@ Result<> KeepOffGpus() {
   return may_not ? Result<>() : done;
 }
 
+// Refuses a profile that would hand a container without a slice to a shim. A shim knows its own
+// container by a word; this says why.
+Result<> CheckListener(const ContainerSpec& spec) {
+  if (!spec.seccomp || spec.seccomp->listener_path.empty()) {
+    return {};
+  }
+  std::error_code gone;
+  const std::string path = fs::weakly_canonical(spec.seccomp->listener_path, gone);
+  return !gone && !IsAtOrBelow(path, fs::weakly_canonical("/run/cgpu", gone).string())
+             ? Result<>()
+             : Error{Code::kPermission, 0,
+                     "the container's seccomp profile names a listener of cgpu's, and it has no "
+                     "slice of a GPU",
+                     "leave listenerPath out"};
+}
+
 Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   CGPU_ASSIGN_OR_RETURN(auto bundle, Bundle::Open(call.bundle, call.config));
   CGPU_ASSIGN_OR_RETURN(const auto spec, ParseSpec(bundle.text()));
@@ -306,6 +323,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
       return given;
     }
   }
+  CGPU_TRY(CheckListener(spec));
   const std::string whole = WholeGpus(settings, spec, variables);
   if (!whole.empty() && (settings.refuse_unmanaged || of_pod)) {
     return Error{Code::kPermission, 0,
@@ -317,14 +335,29 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   return whole.empty() ? KeepOffGpus() : Result<>();
 }
 
+// Returns false also for root in another user namespace, as a rootless container engine is.
+bool IsRootOfHost() {
+  constexpr ino_t kInitial = 0xEFFFFFFD;  // PROC_USER_INIT_INO in Linux' include/linux/proc_ns.h
+  struct stat st{};
+  return geteuid() == 0 && stat("/proc/self/ns/user", &st) == 0 && st.st_ino == kInitial;
+}
+
 // Returns whether the caller's container with this id has a slice; this host's registry knows.
-// Another user may have a container of the same name.
-Result<bool> HasSlice(const std::string& id) {
+// Another user may have a container of the same name, and so may the caller, elsewhere: `spec` is
+// its configuration, if it could be read, and what that says alone is only its user's word.
+// An ordinary user cannot read that registry, so for him the configuration's word does.
+Result<bool> HasSlice(const std::string& id, const Result<ContainerSpec>& spec) {
+  if (!IsRootOfHost()) {
+    return spec.ok() && spec->seccomp && spec->seccomp->listener_path.starts_with("/run/cgpu/");
+  }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
-  return std::ranges::any_of(
-      live, [&](const Reservation& one) { return one.engine_id == id && one.user == geteuid(); });
+  return std::ranges::any_of(live, [&](const Reservation& one) {
+    return one.engine_id == id && one.user == geteuid() &&
+           (!spec.ok() ||
+            (spec->seccomp && spec->seccomp->listener_path == registry.AgentPath(one.id)));
+  });
 }
 
 // Returns the configuration of a container that runs, with what was made of it at its start.
@@ -334,18 +367,12 @@ Result<ContainerSpec> SpecOfLive(const RuntimeCall& call) {
   return ParseSpec(text);
 }
 
-// Returns whether a container was made with a slice: then its filter hands calls to a shim.
-bool IsSlice(const ContainerSpec& spec) {
-  return spec.seccomp && spec.seccomp->listener_path.starts_with("/run/cgpu/");
-}
-
 // Prepares a process that is added to a container. In a slice it gets the container's filter from
 // the runtime, but capabilities of its own. In a container of which nothing is known it gets the
 // filter of those without a slice.
 Result<> PrepareProcess(const Settings& settings, const RuntimeCall& call) {
   const auto spec = SpecOfLive(call);
-  const bool slice = spec.ok() ? IsSlice(*spec) : HasSlice(call.id).value_or(false);
-  if (!slice) {
+  if (!HasSlice(call.id, spec).value_or(false)) {
     const bool whole =
         spec.ok() &&
         !WholeGpus(settings, *spec, VariablesOf(GrantVariables(spec->environment))).empty();

@@ -56,6 +56,7 @@ Result<AgentState> Agent::Save() const {
   AgentState state;
   state.socket = socket_.get();
   state.creator = creator_.get();
+  state.word = word_;
   for (const Connection& one : connections_) {
     const bool silent = one.read == 0;
     if (!silent && !one.Done()) {
@@ -67,12 +68,13 @@ Result<AgentState> Agent::Save() const {
 }
 
 std::unique_ptr<Agent> Agent::Resume(Server& server, const AgentState& state, unsigned user) {
-  auto agent =
-      std::make_unique<Agent>(server, UniqueFd(state.socket), UniqueFd(state.creator), user);
+  auto agent = std::make_unique<Agent>(server, UniqueFd(state.socket), UniqueFd(state.creator),
+                                       user, state.word);
   for (const AgentState::Connection& one : state.connections) {
     Connection& connection = agent->connections_.emplace_back();
     connection.socket.reset(one.socket);
     connection.sender = SenderOf(one.socket).value_or(user);
+    connection.state = RuntimeState(state.word);
     connection.read = one.silent ? 0 : kMaxText + 1;
   }
   return agent;
@@ -158,6 +160,7 @@ void Agent::Accept() {
     Connection& connection = connections_.emplace_back();
     connection.socket = std::move(socket);
     connection.sender = *sender;
+    connection.state = RuntimeState(word_);
   }
   accepting_ = false;
 }
@@ -176,6 +179,20 @@ void Agent::Take(Connection& connection, UniqueFd file) {
           server_.pool().Serve(std::make_unique<os::NotifyListener>(std::move(*listener)));
       source.ok()) {
     connection.sources.push_back(*source);
+  }
+}
+
+void Agent::Settle(Connection& connection) {
+  const bool known = word_.empty() || connection.state.has_metadata();
+  if (!known && !connection.Done() && connection.held.size() <= kMaxFiles) {
+    return;
+  }
+  for (UniqueFd& file : std::exchange(connection.held, {})) {
+    if (known) {
+      Take(connection, std::move(file));
+    } else {
+      server_.files().Discard(std::move(file));
+    }
   }
 }
 
@@ -198,12 +215,13 @@ bool Agent::Receive(Connection& connection) {
       return n < 0 && (errno == EAGAIN || errno == EINTR);
     }
     for (UniqueFd& file : FilesOf(message)) {
-      Take(connection, std::move(file));
+      connection.held.push_back(std::move(file));
     }
     connection.read += static_cast<std::size_t>(n);
     if (connection.read <= kMaxText) {
       connection.state.Read({piece, static_cast<std::size_t>(n)});
     }
+    Settle(connection);
     for (const auto& one : connection.sources) {
       if (const auto source = one.lock()) {
         server_.pool().SetProcess(*source, connection.state.process().value_or(0),

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,8 +38,14 @@ class Agent {
 
   // `socket`: listening; `creator`: a pidfd of the process that creates the container, invalid if
   // it has exited. Takes listeners from root and from `user`, and closes the connections of others.
-  Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user)
-      : server_(server), socket_(std::move(socket)), creator_(std::move(creator)), user_(user) {}
+  // `word`: the metadata that a listener must come with, else its processes are another
+  // container's; empty: any will do.
+  Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user, std::string word)
+      : server_(server),
+        word_(std::move(word)),
+        socket_(std::move(socket)),
+        creator_(std::move(creator)),
+        user_(user) {}
 
   // Returns what to poll(2) for: Handle() has something to do when it comes. Not an epoll, whose
   // watches are counted for a uid, and others may take them all.
@@ -63,6 +70,7 @@ class Agent {
     unsigned sender = 0;  // its uid
     RuntimeState state;
     std::size_t read = 0;
+    std::vector<UniqueFd> held;  // files, until it is known whose they are
     std::vector<std::weak_ptr<Source>> sources;
 
     [[nodiscard]] bool Done() const { return state.over() || read > kMaxText; }
@@ -73,8 +81,11 @@ class Agent {
   // Returns false if the connection is over.
   bool Receive(Connection& connection);
   void Take(Connection& connection, UniqueFd file);
+  // Takes what is held, if it is the container's, once that is known.
+  void Settle(Connection& connection);
 
   Server& server_;
+  const std::string word_;
   const UniqueFd socket_;
   UniqueFd creator_;  // invalid once it has exited
   const unsigned user_;

@@ -154,11 +154,18 @@ void Desk::TellRefused() {
   (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
 }
 
-// Accepts a connection. The socket's folder and mode decide who can connect.
+// Accepts a connection of root, of the container's user or of this one.
 void Desk::Accept() {
   UniqueFd socket(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
     starved_ = errno != EINTR && errno != ECONNABORTED;
+    return;
+  }
+  // The socket's folder keeps others out, unless a container got that folder after all.
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      (peer.uid != 0 && peer.uid != server_.config().user && peer.uid != geteuid())) {
     return;
   }
   (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof(kSendTimeout));
@@ -211,6 +218,7 @@ Result<Handover> Desk::Save() const {
   Handover state;
   state.config = server_.config();
   state.config.prove = false;  // the server's state holds what is left of it
+  state.config.word.clear();   // the agent's does
   state.allowed = allowed_;
   state.launcher = launcher_;
   state.admin = admin_.get();

@@ -291,6 +291,7 @@ void VisitConnections(Io& io, S& state) {
   io.Record(kAgent, [&] {
     io.File(state.agent.socket);
     io.File(state.agent.creator);
+    io.Text(state.agent.word);
   });
   io.Each(kConnection, state.agent.connections, [&](auto& connection) {
     io.File(connection.socket);

@@ -109,6 +109,7 @@ struct AgentState {
   };
   int socket = -1;   // -1: there is no agent
   int creator = -1;  // -1: it has exited
+  std::string word;  // metadata of the container's listeners; earlier versions do not know it
   std::vector<Connection> connections;
 };
 

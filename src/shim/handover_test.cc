@@ -68,7 +68,7 @@ Handover Full() {
   server.ledger = "ledger";
   server.boundary = std::string("bound\0ary", 9);
   server.replay = "replay";
-  state.agent = {44, 45, {{46, true}, {47, false}}};
+  state.agent = {44, 45, "word", {{46, true}, {47, false}}};
   state.watchers = {{48, {49, 50}}, {51, {}}};
   state.askers = {{64, "asks", 65}, {66, "", -1}};
   return state;
@@ -124,6 +124,7 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   earlier.server.client_files.clear();
   earlier.server.counters = {};
   earlier.closes = -1;
+  earlier.agent.word.clear();
   EXPECT_EQ(Encode(*read), Encode(earlier));
 }
 

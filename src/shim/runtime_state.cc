@@ -1,11 +1,22 @@
 #include "shim/runtime_state.h"
 
+#include <utility>
+
 namespace cgpu::shim {
 namespace {
 
 constexpr std::string_view kPidKey = "pid";
-constexpr std::size_t kOtherKey = kPidKey.size() + 1;
+constexpr std::string_view kMetadataKey = "metadata";
 constexpr std::uint32_t kNoAscii = 0x80;  // any character that no key of ours has
+
+// Counts a character of a string of which `count` are those of `text` so far. What does not begin
+// like `text` counts as longer.
+void CountIn(std::string_view text, std::uint32_t character, std::size_t& count) {
+  const bool fits =
+      count < text.size() &&
+      character == static_cast<std::uint32_t>(static_cast<unsigned char>(text[count]));
+  count = fits ? count + 1 : text.size() + 1;
+}
 
 bool IsSpace(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -42,12 +53,12 @@ void RuntimeState::Read(std::string_view piece) {
 
 // Reads a character of a string.
 void RuntimeState::Spell(std::uint32_t character) {
-  if (!in_key_) {
-    return;
+  if (in_key_) {
+    CountIn(kPidKey, character, spelled_);
+    CountIn(kMetadataKey, character, spelled_other_);
+  } else if (in_metadata_) {
+    CountIn(metadata_, character, matched_);
   }
-  const bool fits =
-      spelled_ < kPidKey.size() && character == static_cast<std::uint32_t>(kPidKey[spelled_]);
-  spelled_ = fits ? spelled_ + 1 : kOtherKey;
 }
 
 void RuntimeState::ReadInString(char c) {
@@ -68,6 +79,9 @@ void RuntimeState::ReadInString(char c) {
     escaped_ = true;
   } else if (c == '"') {
     in_string_ = false;
+    if (std::exchange(in_metadata_, false)) {
+      has_metadata_ = matched_ == metadata_.size();
+    }
   } else {
     Spell(static_cast<unsigned char>(c));
   }
@@ -87,7 +101,10 @@ void RuntimeState::ReadOutside(char c) {
       in_string_ = true;
       in_key_ = depth_ == 1 && !after_colon_;
       if (in_key_) {
-        spelled_ = 0;
+        spelled_ = spelled_other_ = 0;
+      } else if (depth_ == 1 && spelled_other_ == kMetadataKey.size()) {
+        in_metadata_ = true;
+        matched_ = 0;
       }
       break;
     case '{':

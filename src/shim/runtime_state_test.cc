@@ -99,6 +99,30 @@ TEST(RuntimeStateTest, ComesInPieces) {
   }
 }
 
+TEST(RuntimeStateTest, KnowsItsMetadata) {
+  const auto knows = [](std::string_view text) {
+    RuntimeState whole("0123abcd");
+    whole.Read(text);
+    RuntimeState pieces("0123abcd");
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      pieces.Read(text.substr(i, 1));
+    }
+    EXPECT_EQ(whole.has_metadata(), pieces.has_metadata()) << text;
+    return whole.has_metadata();
+  };
+  EXPECT_TRUE(knows(R"({"pid":42,"metadata":"0123abcd"})"));
+  EXPECT_TRUE(knows(R"( { "metadata" : "0123abcd" , "pid" : 42 } )"));
+  for (const char* text :
+       {R"({"pid":42})", R"({"metadata":"0123abc"})", R"({"metadata":"0123abcde"})",
+        R"({"metadata":"0123abcx"})", R"({"metadata":""})", R"({"metadata":["0123abcd"]})",
+        R"({"state":{"metadata":"0123abcd"}})", R"({"state":"\"metadata\":\"0123abcd\""})",
+        R"({"metadat":"0123abcd"})", R"({"metadatas":"0123abcd"})", R"("metadata":"0123abcd")",
+        R"({"metadata":"0123abcd","metadata":"x"})", R"({"0123abcd":"metadata"})",
+        R"({"metadata":"\n0123abcd"})"}) {
+    EXPECT_FALSE(knows(text)) << text;
+  }
+}
+
 TEST(RuntimeStateTest, WhatIsNoObjectIsOver) {
   for (const char* text : {"x", "[", "\"", "}", "42", "]"}) {
     RuntimeState state;

@@ -2,6 +2,7 @@
 Judged by the driver's accounting. Cases by name: ENGINE-CASE."""
 import base64
 import contextlib
+import json
 import os
 import re
 import select
@@ -180,7 +181,62 @@ def restored(test):
     test.engine.remove("back")
 
 
-CASES = {"restored": restored, "program": program, "bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
+def _profile(profile):
+    """The path of a profile of the user's own."""
+    os.makedirs("/run/profiles", exist_ok=True)
+    with open("/run/profiles/own.json", "w", encoding="utf-8") as file:
+        json.dump(profile, file)
+    return file.name
+
+
+def nul(test):
+    """A rule for "ioctl" and a NUL is one for ioctl to the runtimes, and it stays beside cgpu's: it let all
+    pass that has a third argument. Refused, like every other name that is none."""
+    for word in ("ioctl\0", "ioctl\0x", "ioctl "):
+        rule = {"names": [word], "action": "SCMP_ACT_LOG",
+                "args": [{"index": 2, "value": 0, "op": "SCMP_CMP_NE"}]}
+        path = _profile({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule]})
+        t.check(_attack(test, seccomp=path) != 0, "it was started")
+
+
+def _for_shim(path):
+    """A profile that hands ioctl over at a socket, as cgpu's own does."""
+    rules = [{"names": ["ioctl"], "action": "SCMP_ACT_NOTIFY",
+              "args": [{"index": 1, "value": 1 << bit, "valueTwo": 1 << bit, "op": "SCMP_CMP_MASKED_EQ"}]}
+             for bit in range(16, 30)]
+    return _profile({"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": path, "listenerMetadata": "x",
+                     "syscalls": rules})
+
+
+def adopted(test):
+    """A container without a slice whose own profile names the socket of another one's shim: it is not made
+    with cgpu's runtime; with another the shim does not take its processes for its own."""
+    victim = test.engine.talk("victim", ["sh", "-c", "echo up; read line; rmtool alloc 900 --page big; echo $?"],
+                              env=SLICE)
+    victim.expect("^up$")
+    (row,) = test.node.containers()
+    base = test.node.folder + "/mnt/dev/"
+    files = tuple((base + at, "/dev/" + at.split("/")[1])
+                  for at in ("ctl/nvidiactl", "gpu0/nvidia0", "uvm/nvidia-uvm"))
+    agent = "/run/cgpu/%s.agent" % row["id"]
+    os.symlink(agent, "/run/profiles.link")
+    for path in (agent, "/run/profiles.link", "/run/../run/cgpu/x.agent"):
+        test.run(test.refused, "listener", "thief", ["true"], mounts=files, seccomp=_for_shim(path))
+    thief = test.engine.talk("thief", ["sh", "-c", "rmtool hold 900 --page big; echo $?; read line"], plain=True,
+                             mounts=files, seccomp=_for_shim(agent))
+    t.check(thief.expect(r"^(\d+|holding.*)$").group(1)[0] in "123456789", "it is in the victim's slice")
+    test.node.sync()
+    t.check(test.node.used() < 64 * t.MIB, "it has %d bytes" % test.node.used())
+    victim.say("go")
+    victim.expect("^0$")
+    thief.say("end")
+    thief.end()
+    t.check(victim.end() == 0, "the victim did not end well")
+    for name in ("thief", "victim"):
+        test.engine.remove(name)
+
+
+CASES = {"nul": nul, "adopted": adopted, "restored": restored, "program": program, "bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
 
 if __name__ == "__main__":
     main(CASES)

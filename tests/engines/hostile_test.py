@@ -3,6 +3,7 @@ import array
 import contextlib
 import ctypes
 import errno
+import json
 import os
 import re
 import select
@@ -84,11 +85,12 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 class Sender:
     """A process, of uid `user`, that does to the agent's socket of a container what a hostile runtime
-    could, saying that `victim` is the container's process. Goes on until end()."""
+    could, saying that `victim` is the container's process. `word`: the metadata of the container's own
+    listeners, or another. Goes on until end()."""
 
     CROWD = 3000  # connections, of which it keeps some hundreds open
 
-    def __init__(self, path, victim, user):
+    def __init__(self, path, victim, user, word):
         told, say = os.pipe()
         wait, self._hold = os.pipe()
         self._pid = os.fork()
@@ -97,7 +99,7 @@ class Sender:
                 os.close(self._hold)
                 self._become(user)
                 kept = []
-                os.write(say, self._attack(path, victim, kept).encode())
+                os.write(say, self._attack(path, victim, word, kept).encode())
                 os.close(say)
                 os.read(wait, 1)
             os._exit(0)
@@ -116,10 +118,11 @@ class Sender:
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
 
-    def _attack(self, path, victim, kept):
+    def _attack(self, path, victim, word, kept):
         """Files and connections that are to stay open go to `kept`."""
         try:
-            state = b'{"ociVersion":"1.0.2","fds":["seccompFd"],"pid":%d,"state":{}}' % victim
+            state = (b'{"ociVersion":"1.0.2","fds":["seccompFd"],"pid":%d,"metadata":"%s","state":{}}' %
+                     (victim, word.encode()))
             null = os.open("/dev/null", os.O_RDWR)
             kept += [_send(path, os.urandom(4096), null), _send(path, b"{" * 100000),
                      _send(path, state), _send(path, state, *[null] * 16), _send(path, b""),
@@ -163,6 +166,19 @@ def _own_listener():
     return listener
 
 
+def _word(agent):
+    """The metadata of the listeners that come to this socket, from the configuration of their container."""
+    for folder, _, names in (found for top in ("/run", "/home", "/var/lib/containers", "/tmp")
+                             for found in os.walk(top)):
+        if "config.json" in names:
+            with contextlib.suppress(OSError, ValueError, KeyError), \
+                    open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+                seccomp = json.load(file)["linux"]["seccomp"]
+                if seccomp["listenerPath"] == agent:
+                    return seccomp["listenerMetadata"]
+    raise t.Failure("no container has " + agent)
+
+
 def sender(test):
     """Somebody else than the runtime, who can reach the socket over which it sends listeners: root, or
     the user of a rootless engine. The slice goes on, `exec` works and is held. A user's forged state
@@ -180,10 +196,14 @@ def sender(test):
                                   env=SLICE)
         attack.expect("ready")
         if rootless:
-            other = Sender("/run/cgpu/%s.agent" % _id(test, NEIGHBOUR), victim, user)
+            other = Sender("/run/cgpu/%s.agent" % _id(test, NEIGHBOUR), victim, user, "")
             t.check(other.said == os.strerror(errno.EACCES), "root's socket: " + other.said)
             other.end()
-        sender_of = Sender("/run/cgpu/%s.agent" % _id(test, LIMIT), victim, user)
+        agent = "/run/cgpu/%s.agent" % _id(test, LIMIT)
+        stranger = Sender(agent, victim, user, "0" * 32)
+        t.check(stranger.said == "parent -1", "without the word it was told " + stranger.said)
+        stranger.end()
+        sender_of = Sender(agent, victim, user, _word(agent))
         t.check(sender_of.said == "parent %d" % os.getpid(), "it was told " + sender_of.said)
         _go_on(neighbour)
         for mib, status in ((LIMIT + 1, 2), (LIMIT - 24, 0)):

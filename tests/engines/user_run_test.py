@@ -474,9 +474,10 @@ if pid == 0:
 _, ancillary, _, _ = right.recvmsg(10, 1000)
 listener = array.array("i")
 listener.frombytes(ancillary[0][2])
-agent.sendmsg([b"{"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
+word = [line.split()[1] for line in reply.splitlines() if line.startswith("word")][0]
+agent.sendmsg([('{"metadata":"%s"' % word).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
 right.recv(10)
-agent.send(('"pid":%d}' % pid).encode())
+agent.send((',"pid":%d}' % pid).encode())
 print("handed", pid, flush=True)
 time.sleep(1000)
 """

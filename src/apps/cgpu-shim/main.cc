@@ -75,7 +75,7 @@ Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
         Code::kInvalid, 0, "an agent's socket, but no pidfd of the container's creator", {}};
   }
   return std::make_unique<Agent>(server, std::move(socket), std::move(creator),
-                                 server.config().user);
+                                 server.config().user, server.config().word);
 }
 
 // Attaches the one listener that there is without an agent: the launcher hands it over.
