@@ -176,6 +176,7 @@ std::vector<Entry> TrickAttacks();
 std::vector<Entry> FaultAttacks();
 std::vector<Entry> SwapAttacks();
 std::vector<Entry> FlipAttacks();
+std::vector<Entry> AcrossAttacks();
 
 }  // namespace cgpu::adversary
 

@@ -392,10 +392,12 @@ def counted_ns(engine):
 
 
 class Peak:
-    """Reads the accounting again and again until its end, on a thread: the most that was in use."""
+    """Reads the accounting again and again until its end, on a thread: the most that was in use, on
+    one GPU or on all."""
 
-    def __init__(self, node):
+    def __init__(self, node, gpu=None):
         self._node = node
+        self._gpu = gpu
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self.bytes = 0
@@ -403,7 +405,7 @@ class Peak:
 
     def _read(self):
         with contextlib.suppress(Failure, OSError):
-            self.bytes = max(self.bytes, self._node.used())
+            self.bytes = max(self.bytes, self._node.used(self._gpu))
             self.readings += 1
 
     def _loop(self):
