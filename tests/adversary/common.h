@@ -177,6 +177,7 @@ std::vector<Entry> FaultAttacks();
 std::vector<Entry> SwapAttacks();
 std::vector<Entry> FlipAttacks();
 std::vector<Entry> AcrossAttacks();
+std::vector<Entry> TableAttacks();
 
 }  // namespace cgpu::adversary
 
