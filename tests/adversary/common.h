@@ -178,6 +178,7 @@ std::vector<Entry> SwapAttacks();
 std::vector<Entry> FlipAttacks();
 std::vector<Entry> AcrossAttacks();
 std::vector<Entry> TableAttacks();
+std::vector<Entry> ReuseAttacks();
 
 }  // namespace cgpu::adversary
 

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
         ExportAttacks,   QueryAttacks,    TransferAttacks, SearchAttacks,    SidecarAttacks,
         NumberAttacks,   SpaceAttacks,    EvasionAttacks,  BombAttacks,      PointerAttacks,
         PhysicalAttacks, FirmwareAttacks, TrickAttacks,    FaultAttacks,     HeavyAttacks,
-        SwapAttacks,     FlipAttacks,     AcrossAttacks,   TableAttacks}) {
+        SwapAttacks,     FlipAttacks,     AcrossAttacks,   TableAttacks,     ReuseAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }
