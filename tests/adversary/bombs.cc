@@ -212,6 +212,37 @@ int Floods(const std::vector<std::string>& args) {
   return 0;
 }
 
+// [MOST]: event objects, all for one file, until refused; then some go and others come.
+int Events(const std::vector<std::string>& args) {
+  constexpr std::uint32_t kSome = 100;
+  Client client = MakeClient();
+  if (TakeEvent(client, static_cast<std::uint32_t>(client.ctl)) != rm::NV_OK) {
+    Die("failed: no event of the system");
+  }
+  const std::uint32_t first = client.next;
+  const auto make = [&](std::uint32_t) {
+    rm::NV0005_ALLOC_PARAMETERS event{};
+    event.hParentClient = client.root;
+    event.hSrcResource = Client::kSubdevice;
+    event.hClass = rm::NV01_EVENT_OS_EVENT;
+    event.notifyIndex =
+        35U | 1U << 30;  // NV2080_NOTIFIERS_FIFO_EVENT_MTHD, NV01_EVENT_NONSTALL_INTR
+    event.data = static_cast<std::uint64_t>(client.ctl);
+    return client.Alloc(Client::kSubdevice, client.next++, event.hClass, &event, sizeof(event));
+  };
+  Flood("events", Number(args, 0, 20'000), make);
+  std::string line;
+  (void)Line(&line);
+  std::uint32_t freed = 0;
+  for (std::uint32_t i = 0; i < kSome; ++i) {
+    freed += client.Free(first + i) == rm::NV_OK ? 1 : 0;
+  }
+  Say("freed %u", freed);
+  Flood("again", kSome + 1, make);
+  Hold();
+  return 0;
+}
+
 // Not an attack: whoever comes after one. A whole context, memory, and a look at that.
 int Newcomer(const std::vector<std::string>& args) {
   const std::uint64_t mib = Number(args, 0, 8);
@@ -302,6 +333,7 @@ std::vector<Entry> BombAttacks() {
       {"newcomer", Newcomer, "[MIB]: opens a context as if nothing had happened"},
       {"views", Views, "[ROUNDS]: views of memory made and given back"},
       {"alike", Alike, "[MIB]: views under one address"},
+      {"event-objects", Events, "[MOST]: event objects"},
       {"floods", Floods, "[MOST [GROUPS]]: what makes kernel memory or long lists by each call"},
   };
 }

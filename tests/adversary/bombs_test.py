@@ -203,6 +203,37 @@ def floods():
            mem="%dMiB" % LIMIT)
 
 
+def events():
+    """Event objects, of which each has memory of the kernel's: no more than quotas.h says. What
+    is freed can be had again."""
+    quota, most, refused = 4096, 20_000, "0x1a"
+
+    def objects(node):
+        return max(client["objects"] for client in node.books()["clients"])
+
+    def course(process, node):
+        found = process.expect(r"^events (\d+) status (\w+)$")
+        process.made, process.status = int(found.group(1)), found.group(2)
+        process.objects = objects(node)
+        process.say("go on")
+        process.expect("^freed 100$")
+        process.again = process.expect(r"^again (\d+) status (\w+)$").groups()
+        process.expect("^holding$")
+
+    def many(_node, process):
+        check(process.made == most and process.objects > most, "there are %d events" % process.made)
+
+    def bounded(_node, process):
+        check((process.made, process.status) == (quota, refused),
+              "%d events, then %s" % (process.made, process.status))
+        check(quota <= process.objects <= quota + 16, "the driver has %d objects" % process.objects)
+        check(process.again == ("100", refused), "of those that were freed: %s" % (process.again,))
+
+    without(["event-objects", most], many, course)
+    within(["event-objects", most], bounded, course)
+
+
 main({"bomb-groups": groups, "bomb-channels": channels, "bomb-lone": lone,
       "bomb-runlist": runlist, "bomb-clients": clients, "bomb-bar1": bar1,
-      "bomb-handles": handles, "views": views, "alike": alike, "floods": floods})
+      "bomb-handles": handles, "views": views, "alike": alike, "floods": floods,
+      "bomb-events": events})
