@@ -1,6 +1,7 @@
 """`cgpu run` of ordinary users, by way of cgpud: who gets a slice, what it holds, what outlives what.
 Judged by the driver's accounting and /proc."""
 import contextlib
+import json
 import os
 import pty
 import re
@@ -505,6 +506,45 @@ def _knows(daemon, pid):
     return False
 
 
+POD = "0a1b2c3d-0000-4000-8000-00000000beef"
+# A member's request in the name of a pod's container, as an annotation of a rootless container's makes it.
+NAMED = """
+import socket
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
+    daemon.connect("/run/cgpu/cgpud.sock")
+    daemon.send(b"create mine\\npidns 1\\nannotation io.kubernetes.cri.sandbox-uid %s\\n"
+                b"annotation io.kubernetes.cri.container-name main\\n.\\n")
+    print(daemon.recv(65536).decode().splitlines()[0], flush=True)
+""" % POD
+
+
+def pods(node, daemon):
+    """A member who names a pod in a request gets no part of it, and its container goes on."""
+    daemon.stop()
+    os.makedirs("/run/cgpu/pods", mode=0o700, exist_ok=True)
+    with open("/run/cgpu/pods/" + POD, "w", encoding="utf-8",
+              opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        json.dump({"namespace": "n", "name": "p", "gpus": [node.info()["gpus"][0]["uuid"]], "isolated": True,
+                   "containers": {"main": {"memory": 8, "compute": 0, "weight": 1, "high_priority": False}}}, file)
+    notes = {"io.kubernetes.cri.sandbox-uid": POD, "io.kubernetes.cri.container-name": "main",
+             "io.kubernetes.cri.container-type": "container"}
+    with Runc(os.path.join(t.BIN, "cgpu-runtime"), in_image=(RMTOOL,)) as engine:
+        kubelets = start_cgpud(node, engines.RUNC, "kubernetes: true\ngroup: cgpu-members\n")
+        victim = engine.talk("victim", ["rmtool", "hold", "4000", "--page", "big"],
+                             edit=lambda spec: spec.setdefault("annotations", {}).update(notes))
+        victim.expect("^holding")
+        member = t.Process(["python3", "-c", NAMED], "named", **as_user())
+        said = member.expect("^(error|created) .*$").group(0)
+        t.check(said.startswith("error "), "it got " + said)
+        member.end()
+        t.check(victim.popen.poll() is None and node.used() >= 4000 * MIB,
+                "the pod's container: %s, %d" % (victim.popen.poll(), node.used() // MIB))
+        victim.end()
+        engine.remove("victim")
+        node.wait_used(0, "after the pod")
+        kubelets.stop()
+
+
 def foreign(_, daemon):
     """Whatever a member calls his container, its end is no other process's."""
     victim = t.Process(["sleep", "1000"], "victim")
@@ -557,7 +597,7 @@ def words(*_):
     t.check(not any(line.startswith("cgpud: audit") for line in lines), "forged: %s" % lines)
 
 
-CASES = {"silent": silent, "flood": flood, "hanging": hanging, "crowd": crowd, "subordinate": subordinate, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+CASES = {"silent": silent, "flood": flood, "hanging": hanging, "crowd": crowd, "subordinate": subordinate, "pods": pods, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
          "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
 
 
