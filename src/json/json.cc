@@ -33,4 +33,20 @@ bool NestsDeeper(std::string_view text, std::size_t most) {
   return false;
 }
 
+bool HasMoreValues(std::string_view text, std::size_t most) {
+  std::size_t values = 0;
+  bool inside_string = false;
+  for (std::size_t i = 0; i < text.size() && values <= most; ++i) {
+    const char c = text[i];
+    if (inside_string) {
+      i += c == '\\' ? 1 : 0;
+      inside_string = c != '"';
+    } else {
+      inside_string = c == '"';
+      values += c == '{' || c == '[' || c == ',' ? 1 : 0;
+    }
+  }
+  return values > most;
+}
+
 }  // namespace cgpu

@@ -18,6 +18,9 @@ namespace cgpu {
 // Returns whether objects and arrays lie deeper in each other than `most`, whatever else is wrong
 // with the text. Ask it before you parse a text of others: what is done with its value recurses.
 [[nodiscard]] bool NestsDeeper(std::string_view text, std::size_t most);
+// Returns whether the text has more values than `most`, or so: a value takes many times the memory
+// of its text. Ask it before you parse a large text of others.
+[[nodiscard]] bool HasMoreValues(std::string_view text, std::size_t most);
 
 // Returns the member of an object; null if `object` has none of that name or is no object. Json:
 // one of the two kinds of value, whose header the caller includes.

@@ -30,5 +30,11 @@ TEST(JsonMembers, AreReadWhateverTheValueIs) {
   EXPECT_EQ(TextAt(At(At(json, "none"), "of"), "these"), "");
 }
 
+TEST(Json, CountsValuesOutsideOfStrings) {
+  EXPECT_FALSE(HasMoreValues(R"({"a": [1, 2, 3]})", 4));
+  EXPECT_TRUE(HasMoreValues(R"({"a": [1, 2, 3]})", 3));
+  EXPECT_FALSE(HasMoreValues(R"(["[,{\",,,", "\\"])", 2));
+}
+
 }  // namespace
 }  // namespace cgpu

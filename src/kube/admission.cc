@@ -18,6 +18,8 @@ constexpr char kDefaultScheduler[] = "default-scheduler";  // what the API serve
 constexpr int kForbidden = 403;
 // Anyone may call the webhook. A review of a pod nests 20 deep or so.
 constexpr std::size_t kMostDepth = 100;
+// Values of a review. A pod of 1,000 containers has 20,000 or so.
+constexpr std::size_t kMostValues = 200'000;
 
 Result<> CheckSize(const PodAsk& pod, const AdmissionRules& rules) {
   const placement::Request request = RequestOf(pod);
@@ -77,7 +79,8 @@ Result<Json> JudgeAny(const Json& object, const AdmissionRules& rules) {
 }  // namespace
 
 std::string Review(std::string_view body, const AdmissionRules& rules) {
-  const Json review = NestsDeeper(body, kMostDepth) ? Json() : ParseJson(body);
+  const bool odd = NestsDeeper(body, kMostDepth) || HasMoreValues(body, kMostValues);
+  const Json review = odd ? Json() : ParseJson(body);
   const Json& request = At(review, "request");
   const Json& object = At(request, "object");
   const auto judged = JudgeAny(object, rules);

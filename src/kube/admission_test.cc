@@ -145,5 +145,14 @@ TEST(Admission, RefusesNonsense) {
   EXPECT_EQ(Json::parse(Review(deep, {}))["response"]["allowed"], false);
 }
 
+TEST(Admission, RefusesMoreValuesThanAPodHas) {
+  Json pod = ReviewedPod("8");
+  pod["spec"]["x"] = std::vector<int>(1000, 1);
+  EXPECT_EQ(Ask(pod)["allowed"], true);
+  pod["spec"]["x"] = std::vector<int>(1'000'000, 1);
+  const Json review{{"request", {{"uid", "r-1"}, {"object", pod}}}};
+  EXPECT_EQ(Json::parse(Review(review.dump(), {}))["response"]["allowed"], false);
+}
+
 }  // namespace
 }  // namespace cgpu::kube
