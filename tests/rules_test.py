@@ -72,7 +72,7 @@ TESTED_ELSEWHERE = {
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
     "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
                 "notify_unsafe service spare"),
-    "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server serving tls"),
+    "src/page/": ("a program that serves: tests/engines/exporter_test.py", "guarded_server request_stream server serving tls"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
     "src/calibration/": ("needs a GPU: tests/e2e", "calibrate slice_orders"),
     "src/rmclient/": ("needs a driver: tests/e2e",

@@ -1,23 +1,19 @@
 #include "page/server.h"
 
 #include <httplib.h>
-#include <sys/socket.h>
 
 #include <ctime>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
-#include "base/mutex.h"
 #include "page/assets.h"
+#include "page/guarded_server.h"
 #include "page/serving.h"
 
 namespace cgpu::page {
 namespace {
 
-// Connections at a time; the next one waits.
-constexpr std::size_t kConnections = 128;
 // Seconds for which an idle connection keeps its thread.
 constexpr std::time_t kIdleSeconds = 1;
 // Time between two looks whether the server has ended.
@@ -26,40 +22,6 @@ constexpr timespec kTick{0, 200'000'000};
 Reply Says(int status, const char* text) {
   return {status, Reply().type, text};
 }
-
-// Gives each connection a thread of its own, also while it is idle. A pool of threads would give
-// each scrape another of its threads, and so each thread the memory of a scrape.
-class Connections : public httplib::TaskQueue {
- public:
-  void enqueue(std::function<void()> serve) override {
-    {
-      const MutexLock lock(mutex_);
-      WaitForFewerThan(kConnections);
-      ++open_;
-    }
-    std::thread([this, serve = std::move(serve)] {
-      serve();
-      const MutexLock lock(mutex_);
-      --open_;
-      closed_.NotifyAll();
-    }).detach();
-  }
-  void shutdown() override {
-    const MutexLock lock(mutex_);
-    WaitForFewerThan(1);
-  }
-
- private:
-  void WaitForFewerThan(std::size_t count) CGPU_REQUIRES(mutex_) {
-    while (open_ >= count) {
-      closed_.Wait(mutex_);
-    }
-  }
-
-  Mutex mutex_;
-  CondVar closed_;
-  std::size_t open_ CGPU_GUARDED_BY(mutex_) = 0;
-};
 
 // Answers requests. Their bodies are not read.
 class Answering {
@@ -114,31 +76,24 @@ void Configure(httplib::Server& server, const Answering& answering) {
         answering.To(request, response);
         return httplib::Server::HandlerResponse::Handled;
       });
-  server.new_task_queue = [] { return new Connections; };
   server.set_keep_alive_max_count(1);
   server.set_keep_alive_timeout(kIdleSeconds);
-  server.set_read_timeout(kIdleSeconds);
-  // The library's default lets a second program listen at the same port.
-  server.set_socket_options([](int fd) {
-    const int on = 1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  });
 }
 
 // Makes the server of a site, which outlives it.
-Result<std::unique_ptr<httplib::Server>> Make(const Site& site) {
+Result<std::unique_ptr<GuardedServer>> Make(const Site& site) {
   if (site.certificate.empty()) {
-    return std::make_unique<httplib::Server>();
+    return std::make_unique<GuardedServer>(0, nullptr);
   }
   Result<> presented;
-  auto server = std::make_unique<httplib::SSLServer>([&](SSL_CTX& context) {
+  auto server = std::make_unique<GuardedServer>(0, [&](SSL_CTX& context) {
     presented = Present(context, site.certificate);
     return presented.ok();
   });
   if (!presented.ok()) {
     return presented.error();
   }
-  return std::unique_ptr<httplib::Server>(std::move(server));
+  return server;
 }
 
 Error Cannot(const Address& address) {
@@ -154,7 +109,7 @@ struct Server::State {
 
   const Site site;
   const Answering answering;
-  std::unique_ptr<httplib::Server> server;
+  std::unique_ptr<GuardedServer> server;
   std::optional<Serving> serving;  // ends first
 };
 
@@ -163,7 +118,7 @@ Result<std::unique_ptr<Server>> Server::Open(Site site) {
   CGPU_ASSIGN_OR_RETURN(state->server, Make(state->site));
   Configure(*state->server, state->answering);
   const Address& address = state->site.address;
-  if (!state->server->bind_to_port(address.host, address.port)) {
+  if (!state->server->Bind(address.host, address.port)) {
     return Cannot(address);
   }
   state->serving.emplace(*state->server);

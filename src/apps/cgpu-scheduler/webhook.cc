@@ -3,20 +3,31 @@
 #include <httplib.h>
 #include <openssl/ssl.h>
 
+#include <ctime>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <utility>
 
 #include "fleet/custom_metrics.h"
 #include "kube/admission.h"
+#include "page/guarded_server.h"
 #include "page/serving.h"
 #include "page/tls.h"
 
 namespace cgpu::kube {
 namespace {
 
-// Bytes of a review: an object of the API server has at most 3 MiB, and a review may have two.
-constexpr std::size_t kMostReview = std::size_t{16} << 20;
+// Bytes of a review: the API server takes at most 1.5 MiB for an object, and a review may have two.
+constexpr std::size_t kMostReview = std::size_t{3} << 20;
+// Bytes of a review that is small, as those of nearly all pods are.
+constexpr std::size_t kSmallReview = std::size_t{64} << 10;
+// Reviews that are judged at a time. A large one keeps no small one waiting.
+constexpr std::ptrdiff_t kSmallAtATime = 4;
+constexpr std::ptrdiff_t kLargeAtATime = 1;
+// Requests that a connection carries, and seconds that it waits for the next one.
+constexpr std::size_t kRequests = 100;
+constexpr std::time_t kIdleSeconds = 5;
 
 // Asks clients for a certificate and takes any, or none: a request is judged by it, not a
 // connection. There are no sessions to resume, since these would come without one.
@@ -35,15 +46,31 @@ fleet::MetricsAnswer AnswerMetrics(const httplib::Request& request, Metrics& met
                          request.get_param_value("metricLabelSelector")});
 }
 
-// `rules` outlives the server.
-void Route(httplib::Server& server, const AdmissionRules& rules, Extender& extender,
-           Metrics* metrics) {
-  server.set_payload_max_length(kMostReview);
-  server.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
+// Judges a few reviews at a time: a value takes many times the memory of its text.
+class Reviewing {
+ public:
+  std::string Judge(const std::string& body, const AdmissionRules& rules) {
+    auto& turns = body.size() <= kSmallReview ? small_ : large_;
+    turns.acquire();
+    std::string answer = Review(body, rules);
+    turns.release();
+    return answer;
+  }
+
+ private:
+  std::counting_semaphore<> small_{kSmallAtATime};
+  std::counting_semaphore<> large_{kLargeAtATime};
+};
+
+// All but the server outlive it.
+void Route(httplib::Server& server, Reviewing& reviewing, const AdmissionRules& rules,
+           Extender& extender, Metrics* metrics) {
+  server.set_keep_alive_max_count(kRequests);
+  server.set_keep_alive_timeout(kIdleSeconds);
   server.Post("/admit", [&](const httplib::Request& request, httplib::Response& response) {
     AdmissionRules now = rules;
     now.largest = extender.LargestGpu();
-    response.set_content(Review(request.body, now), "application/json");
+    response.set_content(reviewing.Judge(request.body, now), "application/json");
   });
   if (metrics != nullptr) {
     server.Get("/apis/.*", [metrics](const httplib::Request& request, httplib::Response& response) {
@@ -62,7 +89,8 @@ struct Webhook::State {
 
   const AdmissionRules rules;
   const page::Certificate certificate;
-  std::unique_ptr<httplib::SSLServer> server;
+  Reviewing reviewing;
+  std::unique_ptr<page::GuardedServer> server;
   std::optional<page::Serving> serving;  // ends first
 };
 
@@ -70,7 +98,7 @@ Result<std::unique_ptr<Webhook>> Webhook::Open(const Options& options, Extender&
                                                Metrics* metrics) {
   auto state = std::make_unique<State>(options);
   Result<> presented;
-  state->server = std::make_unique<httplib::SSLServer>([&](SSL_CTX& context) {
+  state->server = std::make_unique<page::GuardedServer>(kMostReview, [&](SSL_CTX& context) {
     presented = page::Present(context, state->certificate);
     if (metrics != nullptr) {
       AskForCertificate(context);
@@ -78,9 +106,9 @@ Result<std::unique_ptr<Webhook>> Webhook::Open(const Options& options, Extender&
     return presented.ok();
   });
   CGPU_TRY(presented);
-  Route(*state->server, state->rules, extender, metrics);
+  Route(*state->server, state->reviewing, state->rules, extender, metrics);
   const int port = static_cast<int>(options.webhook_port);
-  if (!state->server->bind_to_port("0.0.0.0", port)) {
+  if (!state->server->Bind("0.0.0.0", port)) {
     return Error{Code::kUnavailable, 0, "cannot listen at port " + std::to_string(port),
                  "see `ss -ltnp` for what does"};
   }
