@@ -17,7 +17,31 @@ std::vector<std::string> AdmittedTexts(std::string_view annotation) {
   return texts;
 }
 
+Result<> Admitted::CheckBytes(std::string_view text, const Decision& decision) const {
+  CGPU_TRY(CheckParts(decision.containers));
+  if (text.size() > kMostDecision) {
+    return Error{Code::kInvalid, 0,
+                 "the decision on the pod has " + std::to_string(text.size()) + " bytes, of " +
+                     std::to_string(kMostDecision) + " at most",
+                 "let fewer containers of the pod ask for a part of a GPU"};
+  }
+  if (Text().size() + 1 + text.size() > kMostDecisionsAdmitted) {
+    return Error{Code::kExhausted, 0, "the node's annotation has no room for the decision",
+                 "it gets its part once other pods have ended"};
+  }
+  return {};
+}
+
 Result<Decision> Admitted::Admit(const std::string& pod, std::string_view text, const Key& key) {
+  if (!Has(pod)) {
+    CGPU_ASSIGN_OR_RETURN(const auto decision, DecodeDecision(text, key));
+    CGPU_TRY(CheckBytes(text, decision));
+  }
+  return AdmitAgain(pod, text, key);
+}
+
+Result<Decision> Admitted::AdmitAgain(const std::string& pod, std::string_view text,
+                                      const Key& key) {
   CGPU_ASSIGN_OR_RETURN(auto decision, DecodeDecision(text, key));
   if (decision.pod != pod || decision.node != node_) {
     return Error{Code::kPermission, 0, "the decision on the pod is for another pod or node", {}};
@@ -63,6 +87,11 @@ std::vector<std::string> Admitted::Pods() const {
     uids.push_back(uid);
   }
   return uids;
+}
+
+std::string Admitted::TextOf(const std::string& pod) const {
+  const auto found = pods_.find(pod);
+  return found == pods_.end() ? "" : found->second.text;
 }
 
 std::string Admitted::Text() const {

@@ -26,14 +26,20 @@ class Admitted {
 
   // Lets in the decision that the annotation `text` is. kPermission: it is not signed, or for
   // another pod or node. kExhausted: a GPU has no room left for it. kNotFound: a GPU is not here.
-  // kConflict: the pod has been let in with another decision.
+  // kConflict: the pod has been let in with another decision. kInvalid: it is larger than decisions
+  // are.
   [[nodiscard]] Result<Decision> Admit(const std::string& pod, std::string_view text,
                                        const Key& key);
+  // Does the same with what was let in before, however large it is.
+  [[nodiscard]] Result<Decision> AdmitAgain(const std::string& pod, std::string_view text,
+                                            const Key& key);
   // Takes back what the pod has; returns whether it had anything.
   bool Remove(const std::string& pod);
 
   [[nodiscard]] bool Has(const std::string& pod) const { return pods_.count(pod) != 0; }
   [[nodiscard]] std::vector<std::string> Pods() const;
+  // Returns the text that the pod was let in with, or "".
+  [[nodiscard]] std::string TextOf(const std::string& pod) const;
   // Returns the node's annotation: the texts, one in each line.
   [[nodiscard]] std::string Text() const;
 
@@ -42,6 +48,9 @@ class Admitted {
     std::string text;
     Decision decision;
   };
+  // Checks that there is room for one more of that text.
+  [[nodiscard]] Result<> CheckBytes(std::string_view text, const Decision& decision) const;
+
   const std::string node_;
   const std::vector<NodeGpu> gpus_;
   std::map<std::string, One> pods_;  // by uid

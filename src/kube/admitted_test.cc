@@ -58,5 +58,38 @@ TEST_F(AdmittedTest, TakesWhatWasDecidedForThisPodHere) {
   EXPECT_TRUE(admitted_.Has("p"));
 }
 
+// Returns a decision of so many containers with names of 30 bytes.
+Decision Many(std::size_t containers, const std::string& pod) {
+  Decision decision;
+  decision.pod = pod;
+  decision.node = "n";
+  decision.gpus = {"GPU-a"};
+  for (std::size_t i = 0; i < containers; ++i) {
+    ContainerAsk one;
+    one.name = std::to_string(i + 100) + std::string(27, 'x');
+    decision.containers.push_back(one);
+  }
+  return decision;
+}
+
+TEST_F(AdmittedTest, KeepsItsAnnotationSmall) {
+  const std::string large = EncodeDecision(Many(kMostParts + 1, "large"), key_);
+  EXPECT_EQ(Admit("large", large), Code::kInvalid);
+  EXPECT_TRUE(admitted_.AdmitAgain("large", large, key_).ok());  // it was let in before
+  EXPECT_EQ(Admit("large", large), std::nullopt);
+  EXPECT_EQ(BytesOf(Many(kMostParts, "p")), EncodeDecision(Many(kMostParts, "p"), key_).size());
+  std::optional<Code> refused;
+  std::size_t pods = 0;
+  for (; !refused && pods < 1000; ++pods) {
+    const std::string pod = "p" + std::to_string(pods);
+    refused = Admit(pod, EncodeDecision(Many(kMostParts, pod), key_));
+  }
+  EXPECT_EQ(refused, Code::kExhausted);
+  EXPECT_GE(pods, 20U);
+  EXPECT_LE(admitted_.Text().size(), kMostDecisionsAdmitted);
+  EXPECT_TRUE(admitted_.Remove("p0"));
+  EXPECT_EQ(Admit("small", Text("small", "GPU-b", 1)), std::nullopt);
+}
+
 }  // namespace
 }  // namespace cgpu::kube

@@ -163,7 +163,9 @@ bool Key::Verify(std::string_view text, std::string_view signature) const {
                           text.size()) == 1;
 }
 
-std::string EncodeDecision(const Decision& decision, const Key& key) {
+namespace {
+
+std::string TextOf(const Decision& decision) {
   Json json{{"version", kVersion}, {"pod", decision.pod}, {"node", decision.node}};
   json["gpus"] = decision.gpus;
   json["memory"] = decision.memory;
@@ -175,8 +177,39 @@ std::string EncodeDecision(const Decision& decision, const Key& key) {
   for (const ContainerAsk& one : decision.containers) {
     json["containers"].push_back(Write(one));
   }
-  const std::string text = json.dump();
+  return json.dump();
+}
+
+}  // namespace
+
+std::string EncodeDecision(const Decision& decision, const Key& key) {
+  const std::string text = TextOf(decision);
   return text + " " + Base64(key.Sign(text));
+}
+
+std::size_t BytesOf(const Decision& decision) {
+  return TextOf(decision).size() + 1 + (kSignature + 2) / 3 * 4;
+}
+
+Result<> CheckParts(const std::vector<ContainerAsk>& parts) {
+  if (parts.size() > kMostParts) {
+    return Error{Code::kInvalid, 0,
+                 std::to_string(parts.size()) +
+                     " containers of the pod ask for a part of a GPU, its init containers counted",
+                 "let at most " + std::to_string(kMostParts) + " ask"};
+  }
+  std::size_t bytes = 0;
+  for (const ContainerAsk& one : parts) {
+    bytes += Write(one).dump().size();
+  }
+  if (bytes > kMostPartsBytes) {
+    return Error{Code::kInvalid, 0,
+                 "what the pod's containers ask for takes " + std::to_string(bytes) +
+                     " bytes, with their names",
+                 "give them shorter names, or let fewer ask: " + std::to_string(kMostPartsBytes) +
+                     " bytes are the most"};
+  }
+  return {};
 }
 
 Result<Decision> PeekDecision(std::string_view text) {

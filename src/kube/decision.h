@@ -5,6 +5,7 @@
 #ifndef CGPU_KUBE_DECISION_H_
 #define CGPU_KUBE_DECISION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,6 +20,15 @@
 struct evp_pkey_st;  // EVP_PKEY of OpenSSL
 
 namespace cgpu::kube {
+
+// Bounds of decisions. A node publishes those of all its pods in one annotation, and Kubernetes
+// lets the annotations of an object have 256 KiB together (TotalAnnotationSizeLimitB in
+// apimachinery).
+inline constexpr std::size_t kMostParts = 64;                         // of one pod
+inline constexpr std::size_t kMostPartsBytes = std::size_t{5} << 10;  // as JSON
+inline constexpr std::size_t kMostDecision = std::size_t{8} << 10;    // bytes, as annotation
+inline constexpr std::size_t kMostDecisionsDecided = std::size_t{128} << 10;  // bytes, of a node
+inline constexpr std::size_t kMostDecisionsAdmitted = std::size_t{144} << 10;
 
 struct Decision {
   std::string pod;                // uid
@@ -59,6 +69,12 @@ class Key {
 
 // Returns the annotation: JSON, a space, the signature in base64.
 [[nodiscard]] std::string EncodeDecision(const Decision& decision, const Key& key);
+
+// Returns the bytes of the annotation.
+[[nodiscard]] std::size_t BytesOf(const Decision& decision);
+
+// Checks that a decision has room for the parts. kInvalid, with what would do.
+[[nodiscard]] Result<> CheckParts(const std::vector<ContainerAsk>& parts);
 
 // Reads an annotation without asking who has written it, to show it. kInvalid: it is no decision.
 [[nodiscard]] Result<Decision> PeekDecision(std::string_view text);

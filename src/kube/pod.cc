@@ -8,6 +8,7 @@
 #include "grant/env.h"
 #include "json/json.h"
 #include "kube/amount.h"
+#include "kube/decision.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
@@ -270,6 +271,7 @@ Result<> Check(const PodAsk& pod, const PodRules& rules) {
   if (pod.whole() && pod.containers[0].memory == 0 && pod.containers[0].compute == 0) {
     return {};
   }
+  CGPU_TRY(CheckParts(pod.containers));
   for (const ContainerAsk& one : pod.containers) {
     CGPU_TRY(CheckNotWhole(one));
     CGPU_TRY(CheckMemory(one, pod.gpus));

@@ -69,8 +69,8 @@ struct PodRules {
 };
 
 // Checks what the pod asks for: it is read without a mistake, divides evenly among the pod's GPUs,
-// is a multiple of 5 % of each, fits on one GPU together, and the rules allow it. kInvalid or
-// kPermission, with the number that is wrong and one that would do.
+// is a multiple of 5 % of each, fits on one GPU together and into a decision, and the rules allow
+// it. kInvalid or kPermission, with the number that is wrong and one that would do.
 [[nodiscard]] Result<> Check(const PodAsk& pod, const PodRules& rules);
 
 }  // namespace cgpu::kube

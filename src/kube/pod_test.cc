@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "kube/decision.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
@@ -292,6 +293,28 @@ TEST(Pod, HasHighPriorityByItsClass) {
             "container a asks for high priority, which the class online does not give; leave it "
             "out: cgpu-scheduler --high-priority-classes names none");
   EXPECT_NE(said("", PodRules{}), "");
+}
+
+TEST(Pod, HasNoMoreContainersThanADecisionHasRoomFor) {
+  const auto check = [](std::size_t inits, std::size_t name) {
+    Json pod = Pod({Container("main", {{kMemory, "1"}})});
+    for (std::size_t i = 0; i < inits; ++i) {
+      const std::string text = std::to_string(i + 100) + std::string(name - 3, 'x');
+      pod["spec"]["initContainers"].push_back(Container(text.c_str(), {{kMemory, "1"}}));
+    }
+    return Check(*ReadPod(pod.dump()), {});
+  };
+  EXPECT_TRUE(check(kMostParts - 1, 30).ok());
+  const auto many = check(kMostParts, 30);
+  ASSERT_FALSE(many.ok());
+  EXPECT_EQ(FormatError(many.error()),
+            FormatError({Code::kInvalid, 0,
+                         "65 containers of the pod ask for a part of a GPU, its init containers "
+                         "counted",
+                         "let at most 64 ask"}));
+  EXPECT_TRUE(check(kMostParts / 2, 63).ok());
+  EXPECT_EQ(check(kMostParts - 1, 63).error().hint,
+            "give them shorter names, or let fewer ask: 5120 bytes are the most");
 }
 
 }  // namespace

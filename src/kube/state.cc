@@ -99,6 +99,7 @@ void ClusterState::RemoveNode(const std::string& name) {
 // Counts the use of the node's GPUs from its holders.
 void ClusterState::Recount(NodeState& node) const {
   node.free = {};
+  node.bytes = 0;
   node.free.name = node.info.name;
   node.free.model = node.info.model;
   for (const NodeGpu& gpu : node.info.gpus) {
@@ -111,6 +112,7 @@ void ClusterState::Recount(NodeState& node) const {
   for (const std::string& uid : node.holders) {
     const Holder& holder = holders_.at(uid);
     placement::Take(node.free, holder.decision.Takes(), IndexesOf(node.info, holder.decision));
+    node.bytes += holder.bytes;
   }
 }
 
@@ -130,6 +132,7 @@ void ClusterState::Hold(const std::string& uid, Holder holder) {
   LetGo(uid);
   Learn(holder.decision.Takes());
   const auto node = nodes_.find(holder.decision.node);
+  holder.bytes = BytesOf(holder.decision);
   holders_[uid] = std::move(holder);
   if (node != nodes_.end()) {
     node->second.holders.insert(uid);
@@ -245,8 +248,27 @@ std::string ClusterState::WhyNot(const PodAsk& pod, const NodeState& node) const
       break;
   }
   const placement::Fit fit = placement::Judge(node.free, request);
-  return fit.lack == placement::Lack::kNothing ? ""
-                                               : placement::Explain(node.free, request, fit, kUnit);
+  if (fit.lack != placement::Lack::kNothing) {
+    return placement::Explain(node.free, request, fit, kUnit);
+  }
+  return node.bytes + BytesFor(pod, node) <= kMostDecisionsDecided
+             ? ""
+             : "its annotation has no room for what the pod's containers ask for: its pods have "
+               "too "
+               "many containers with a part of a GPU";
+}
+
+std::size_t ClusterState::BytesFor(const PodAsk& pod, const NodeState& node) {
+  const placement::Request request = RequestOf(pod);
+  Decision decision;
+  decision.pod = pod.uid;
+  decision.node = node.info.name;
+  decision.gpus.assign(pod.gpus, node.info.gpus.empty() ? "" : node.info.gpus[0].uuid);
+  decision.memory = request.memory;
+  decision.compute = request.compute;
+  decision.slices = request.slices;
+  decision.containers = pod.containers;
+  return BytesOf(decision);
 }
 
 placement::Choice ClusterState::ChooseOn(const NodeState& node, const PodAsk& pod) const {
@@ -357,6 +379,7 @@ std::vector<const PodAsk*> ClusterState::TakeThoseWithRoom(
         return false;
       }
       placement::Take(node.free, RequestOf(*pod), ChooseOn(node, *pod).gpus);
+      node.bytes += BytesFor(*pod, node);
       with_room.push_back(pod);
       return true;
     };

@@ -76,10 +76,12 @@ class ClusterState {
     bool on_pod = false;    // the pod has it
     bool admitted = false;  // the node has let it in
     Clock::time_point until;
+    std::size_t bytes = 0;  // of the decision
   };
   struct NodeState {
     NodeInfo info;
     placement::Node free;
+    std::size_t bytes = 0;                        // of the holders' decisions
     std::set<std::string> holders;                // uids of pods
     std::map<std::string, std::string> admitted;  // uids by texts; "" where a text is worth nothing
   };
@@ -92,6 +94,8 @@ class ClusterState {
   // it was assumed only. Null where the pod has another decision.
   Holder* Known(const std::string& uid, Decision decision);
   [[nodiscard]] std::string WhyNot(const PodAsk& pod, const NodeState& node) const;
+  // Returns the bytes that the decision would have.
+  [[nodiscard]] static std::size_t BytesFor(const PodAsk& pod, const NodeState& node);
   void Recount(NodeState& node) const;
   // Takes a request into what counts as typical: the last ones.
   void Learn(const placement::Request& request);

@@ -290,5 +290,30 @@ TEST_F(ClusterStateTest, SurvivesAGpuThatGoesOrIsReplaced) {
   EXPECT_EQ(MemoryOf("a", "1"), 1U);
 }
 
+TEST_F(ClusterStateTest, LeavesRoomInTheAnnotationOfTheNode) {
+  state_.SetNode(MakeNode("a", 16, Mode::kCgpu), key_);
+  state_.SetNode(MakeNode("b", 1, Mode::kCgpu), key_);
+  PodAsk pod = MakePod("p", 1);
+  ContainerAsk init = pod.containers[0];
+  init.init = true;
+  for (std::size_t i = 1; i < kMostParts; ++i) {
+    init.name = std::to_string(i + 100) + std::string(27, 'x');
+    pod.containers.push_back(init);
+  }
+  std::size_t pods = 0;
+  while (pods < 16 * 15 && state_.WhyNot(pod, "a").empty()) {
+    ASSERT_TRUE(state_.Assume(pod, "a", kNow).ok());
+    pod.uid = "p" + std::to_string(++pods);
+  }
+  EXPECT_GE(pods, 20U);
+  EXPECT_LE(pods, kMostDecisionsDecided / kMostPartsBytes * 2);
+  EXPECT_EQ(state_.WhyNot(pod, "a"),
+            "its annotation has no room for what the pod's containers ask for: its pods have too "
+            "many containers with a part of a GPU");
+  EXPECT_EQ(state_.WhyNot(pod, "b"), "");
+  state_.Forget("p");
+  EXPECT_EQ(state_.WhyNot(pod, "a"), "");
+}
+
 }  // namespace
 }  // namespace cgpu::kube
