@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -18,6 +19,7 @@ using Json = nlohmann::json;
 
 constexpr std::chrono::milliseconds kRetry{500};
 constexpr std::chrono::hours kForever{24};
+constexpr std::chrono::minutes kMostBackoff{1};  // after refusals
 
 // Returns the grant of the pod NAMESPACE/NAME.
 PodGrant GrantOf(const Decision& decision, const std::string& pod) {
@@ -141,12 +143,15 @@ void Grants::Run() {
       complete = complete_;
       published_ = std::exchange(seen_, std::nullopt).value_or(published_);
     }
-    Wait(Work(pods, complete) ? kForever : kRetry);
+    Wait(Work(pods, complete) ? kForever : std::max(kRetry, backoff_));
   }
 }
 
 bool Grants::Work(const Pods& pods, bool complete) {
   ending_.clear();
+  if (std::chrono::steady_clock::now() >= again_) {
+    put_off_.clear();
+  }
   if (complete) {
     TakeBack(pods);
   }
@@ -155,7 +160,7 @@ bool Grants::Work(const Pods& pods, bool complete) {
     return false;
   }
   WriteGrants();
-  return new_.empty();
+  return new_.empty() && put_off_.empty();
 }
 
 void Grants::TakeBack(const Pods& pods) {
@@ -175,6 +180,7 @@ void Grants::TakeBack(const Pods& pods) {
     }
     if (ends->empty()) {
       admitted_.Remove(uid);
+      put_off_.clear();  // there is more room
     }
     std::move(ends->begin(), ends->end(), std::back_inserter(ending_));
   }
@@ -182,7 +188,8 @@ void Grants::TakeBack(const Pods& pods) {
 
 void Grants::Admit(const Pods& pods) {
   for (const auto& [uid, pod] : pods) {
-    if (pod.decision.empty() || (admitted_.Has(uid) && HasPodGrant(uid))) {
+    if (pod.decision.empty() || put_off_.count(uid) != 0 ||
+        (admitted_.Has(uid) && HasPodGrant(uid))) {
       continue;  // what is given does not change
     }
     auto decision = admitted_.Admit(uid, pod.decision, key_);
@@ -195,17 +202,64 @@ void Grants::Admit(const Pods& pods) {
 }
 
 bool Grants::Publish() {
-  const std::string text = admitted_.Text();
-  if (text == published_) {
-    return true;
-  }
-  const auto done = api_.MergePatch(
-      "/api/v1/nodes/" + node_, Json{{"metadata", {{"annotations", {{kAdmitted, text}}}}}}.dump());
-  if (!done.ok()) {
+  while (true) {
+    const std::string text = admitted_.Text();
+    if (text == published_) {
+      break;
+    }
+    if (text == refused_ && std::chrono::steady_clock::now() < again_) {
+      return false;
+    }
+    const auto done =
+        api_.MergePatch("/api/v1/nodes/" + node_,
+                        Json{{"metadata", {{"annotations", {{kAdmitted, text}}}}}}.dump());
+    if (done.ok()) {
+      published_ = text;
+      break;
+    }
     log_("cannot publish what the node has let in: " + done.error().what);
+    if (done.error().code == Code::kUnavailable) {
+      return false;
+    }
+    NoteRefusal(text);
+    if (!PutOffLargest()) {
+      return false;
+    }
+  }
+  if (put_off_.empty()) {
+    backoff_ = {};
+  }
+  return true;
+}
+
+void Grants::NoteRefusal(const std::string& text) {
+  if (std::chrono::steady_clock::now() >= again_) {  // the first one of a round
+    backoff_ = std::min<std::chrono::milliseconds>(std::max(kRetry, backoff_ * 2), kMostBackoff);
+    again_ = std::chrono::steady_clock::now() + backoff_;
+  }
+  refused_ = text;
+}
+
+bool Grants::PutOffLargest() {
+  const auto published = AdmittedTexts(published_);
+  std::string largest;
+  std::size_t most = 0;
+  for (const auto& [uid, grant] : new_) {
+    const std::string text = admitted_.TextOf(uid);
+    if (text.size() > most &&
+        std::find(published.begin(), published.end(), text) == published.end()) {
+      largest = uid;
+      most = text.size();
+    }
+  }
+  if (most == 0) {
     return false;
   }
-  published_ = text;
+  Say(largest, "the API server takes no more for the node: the pod " + new_[largest].name_space +
+                   "/" + new_[largest].name + " gets its part later");
+  admitted_.Remove(largest);
+  new_.erase(largest);
+  put_off_.insert(largest);
   return true;
 }
 

@@ -1,7 +1,8 @@
 // Gives the pods of this node their grants, and takes them back. Each grant is written in this
 // order: the node publishes that it lets the decision in, then cgpud gets the grant. It is taken
 // back in the other: the grant is removed, the last container of the pod ends, the node publishes
-// that it is free. What cannot be published, since the API server does not answer, is tried again.
+// that it is free. What cannot be published, since the API server does not answer, is tried again;
+// what it refuses, ever more rarely, and others get their grants without it.
 //
 // Thread-safe. A thread of its own does the work.
 #ifndef CGPU_APPS_CGPU_DEVICE_PLUGIN_GRANTS_H_
@@ -59,6 +60,11 @@ class Grants {
   void Admit(const Pods& pods);
   void TakeBack(const Pods& pods);
   bool Publish();
+  // Notes that the API server has refused to let the annotation be this.
+  void NoteRefusal(const std::string& text);
+  // Takes back the largest decision that is not published yet, for a while. Returns whether there
+  // was one.
+  bool PutOffLargest();
   void WriteGrants();
   // Waits until something has changed, a container of a pod that is gone has ended, or so long.
   void Wait(std::chrono::milliseconds time);
@@ -80,7 +86,11 @@ class Grants {
 
   // For the thread alone.
   Admitted admitted_;
-  std::string published_;                // what the node says
+  std::string published_;          // what the node says
+  std::string refused_;            // what the API server has refused last
+  std::set<std::string> put_off_;  // uids; until `again_`
+  std::chrono::steady_clock::time_point again_;
+  std::chrono::milliseconds backoff_{0};
   std::map<std::string, PodGrant> new_;  // let in, but not given to cgpud yet
   std::vector<UniqueFd> ending_;         // end with containers of pods that are gone
   std::map<std::string, std::string> said_;

@@ -116,7 +116,7 @@ Result<Admitted> ReadAdmitted(const Api& api, const std::string& name,
   CGPU_TRY(text);
   for (const std::string& one : AdmittedTexts(PublishedIn(*text))) {
     if (const auto decision = PeekDecision(one); decision.ok()) {
-      (void)admitted.Admit(decision->pod, one, key);
+      (void)admitted.AdmitAgain(decision->pod, one, key);
     }
   }
   return admitted;
