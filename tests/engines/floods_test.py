@@ -186,8 +186,22 @@ def webhook_large():
                 t.check(got <= statuses, "bodies of %d bytes: %s" % (size, got))
         t.check(webhook.answer(iter([REVIEW.encode()])) == 411, "it takes chunks")
         t.check(webhook.answer(REVIEW, {"Content-Encoding": "gzip"}) == 415, "it unpacks")
-        t.check(webhook.answer() == 200, "it does not answer")
+        _check_many_on_one_connection(webhook)
         _check_memory(webhook)
+
+
+def _check_many_on_one_connection(webhook):
+    request = ("POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" %
+               (len(REVIEW), REVIEW)).encode()
+    with contextlib.closing(webhook.connect()) as connection:
+        connection.settimeout(t.DEADLINE)
+        for requests in (1, 3):  # the second time they come at once
+            connection.sendall(request * requests)
+            got = b""
+            while got.count(b'"allowed":true') < requests:
+                more = connection.recv(1 << 16)
+                t.check(more, "it answers %s" % got)
+                got += more
 
 
 CASES = {"exporter-headers": exporter_headers, "exporter-slow": exporter_slow,
