@@ -9,6 +9,8 @@
 namespace cgpu::page {
 namespace {
 
+// One of so many places is kept free.
+constexpr std::size_t kSpare = 8;
 // Time for a connection that was closed to go, before another one is closed.
 constexpr std::chrono::milliseconds kToGo{100};
 // Times for the last connections to end by themselves, and between two that are closed then.
@@ -46,6 +48,9 @@ void Connections::Enter() {
     (void)left_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kToGo);
   }
   ++entered_;
+  if (entered_ > limits_.connections - limits_.connections / kSpare) {
+    CloseOne(false);  // in time, so that the next ones need not wait for it to go
+  }
 }
 
 void Connections::Leave() {
