@@ -297,7 +297,7 @@ TEST(Pod, HasHighPriorityByItsClass) {
 
 TEST(Pod, HasNoMoreContainersThanADecisionHasRoomFor) {
   const auto check = [](std::size_t inits, std::size_t name) {
-    Json pod = Pod({Container("main", {{kMemory, "1"}})});
+    Json pod = Pod(Json::array({Container("main", {{kMemory, "1"}})}));
     for (std::size_t i = 0; i < inits; ++i) {
       const std::string text = std::to_string(i + 100) + std::string(name - 3, 'x');
       pod["spec"]["initContainers"].push_back(Container(text.c_str(), {{kMemory, "1"}}));

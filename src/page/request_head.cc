@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -13,7 +14,6 @@ constexpr int kBadRequest = 400;
 constexpr int kLengthRequired = 411;
 constexpr int kBodyTooLarge = 413;
 constexpr int kEncoded = 415;
-constexpr int kHeadTooLarge = 431;
 
 // The library reads a name up to the colon, whatever its case.
 bool Names(std::string_view line, std::string_view name) {
@@ -22,14 +22,11 @@ bool Names(std::string_view line, std::string_view name) {
 }
 
 std::optional<std::size_t> Number(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  if (begin == std::string_view::npos || end < begin) {
-    return std::nullopt;
-  }
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
   std::size_t number = 0;
-  const char* const last = text.data() + end + 1;
-  const auto [stop, error] = std::from_chars(text.data() + begin, last, number);
+  const char* const last = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), last, number);
   return error == std::errc() && stop == last ? std::optional(number) : std::nullopt;
 }
 

@@ -11,6 +11,7 @@ namespace cgpu::page {
 // Bytes and lines of a head, at most.
 inline constexpr std::size_t kMostHead = std::size_t{16} << 10;
 inline constexpr std::size_t kMostLines = 100;
+inline constexpr int kHeadTooLarge = 431;  // the status where there is more
 
 struct HeadVerdict {
   int refusal = 0;       // status of the answer; 0: the request may go on

@@ -23,7 +23,6 @@ constexpr std::size_t kChunk = 4096;  // bytes
 constexpr char kEndOfHead[] = "\r\n\r\n";
 // Bodies of so many bytes are too small to be counted: there are few connections.
 constexpr std::size_t kSmallBody = std::size_t{64} << 10;
-constexpr int kHeadTooLarge = 431;
 constexpr int kBusy = 503;
 
 }  // namespace
