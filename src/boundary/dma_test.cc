@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "boundary/dma_tracker.h"
-#include "boundary/quotas.h"
 #include "boundary/testing.h"
 #include "rm/vidmem.h"
 
@@ -46,6 +45,23 @@ TEST_F(DmaTrackerTest, CountsTheTablesOfAMapping) {
   EXPECT_EQ(tracker_.Bytes(0), TableBytes(1, 4));
   tracker_.Remove(7, 1, 0, 0);
   EXPECT_EQ(tracker_.Bytes(0), 0U);
+}
+
+// Their number has a quota (kMaxDmaMappings).
+TEST_F(DmaTrackerTest, CountsMappingsAndKeptPlaces) {
+  tracker_.AddRange({0x51, 8}, kRangeRef.serial, 0, RangeTables::kKept);
+  tracker_.Add(7, At(0, 4096));
+  tracker_.Add(7, At(4096, 4096));
+  EXPECT_EQ(tracker_.mappings(), 2U);
+  tracker_.Add(8, At(64 * kMib, 4096));
+  EXPECT_EQ(tracker_.mappings(), 4U) << "it and its place";
+  tracker_.Remove(8, 1, 64 * kMib, 0);
+  tracker_.Add(8, At(64 * kMib, 4096));
+  tracker_.Remove(8, 1, 64 * kMib, 0);
+  EXPECT_EQ(tracker_.mappings(), 3U) << "the place is kept once";
+  tracker_.Forget(8);
+  tracker_.Remove(7, 1, 0, 0);
+  EXPECT_EQ(tracker_.mappings(), 1U);
 }
 
 TEST_F(DmaTrackerTest, RangesOfOneSpaceShareTables) {
@@ -287,15 +303,6 @@ TEST_F(DmaTest, SparseRangesKeepTheirTables) {
   params.flags |= rm::NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED;
   ASSERT_EQ(Alloc(kDevice, 0x51, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
   EXPECT_EQ(Tables(), ends) << "whoever manages it";
-}
-
-TEST_F(DmaTest, MappingsHaveAQuota) {
-  for (std::size_t i = 0; i < kMaxDmaMappings; ++i) {
-    ASSERT_EQ(Map(kMemory, kRange, 4096, i * 4096), rm::NV_OK);
-  }
-  EXPECT_EQ(Map(kMemory, kRange, 4096, kMaxDmaMappings * 4096), rm::NV_ERR_INSUFFICIENT_RESOURCES);
-  Unmap(kRange, 0, 4096);
-  EXPECT_EQ(Map(kMemory, kRange, 4096, 0), rm::NV_OK);
 }
 
 }  // namespace

@@ -342,21 +342,22 @@ bool IsRootOfHost() {
   return geteuid() == 0 && stat("/proc/self/ns/user", &st) == 0 && st.st_ino == kInitial;
 }
 
-// Returns whether the caller's container with this id has a slice; this host's registry knows.
-// Another user may have a container of the same name, and so may the caller, elsewhere: `spec` is
-// its configuration, if it could be read, and what that says alone is only its user's word.
-// An ordinary user cannot read that registry, so for him the configuration's word does.
+// Returns whether the caller's container with this id has a slice. `spec` is its configuration, if
+// it could be read; what that says alone is only its user's word, and this host's registry knows.
+// Another user may have a container of the same name, and so may the caller, elsewhere. An ordinary
+// user cannot read that registry, so for him the word does.
 Result<bool> HasSlice(const std::string& id, const Result<ContainerSpec>& spec) {
-  if (!IsRootOfHost()) {
-    return spec.ok() && spec->seccomp && spec->seccomp->listener_path.starts_with("/run/cgpu/");
+  const bool says =
+      spec.ok() && spec->seccomp && spec->seccomp->listener_path.starts_with("/run/cgpu/");
+  if (!IsRootOfHost() || (spec.ok() && !says)) {
+    return says;
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
-  return std::ranges::any_of(live, [&](const Reservation& one) {
-    return one.engine_id == id && one.user == geteuid() &&
-           (!spec.ok() ||
-            (spec->seccomp && spec->seccomp->listener_path == registry.AgentPath(one.id)));
+  CGPU_ASSIGN_OR_RETURN(const auto recorded, registry.Recorded(lock));  // wakes no shim
+  return std::ranges::any_of(recorded, [&](const Reservation& one) {
+    return one.engine_id == id && one.user == 0 &&
+           (!says || spec->seccomp->listener_path == registry.AgentPath(one.id));
   });
 }
 
