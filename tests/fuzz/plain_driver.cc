@@ -55,34 +55,25 @@ bool IsGpuMemory(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
          rm::NVOS32_ATTR_LOCATION.Get(attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
 }
 
-// The tables of an interval of addresses: for 4 KiB pages one for every 2 MiB, above them one for
-// every 512 MiB, 256 GiB and 128 TiB, and one more of each as it may begin in the middle of one.
+// The tables of an interval of addresses: for small pages one of 4 KiB and one of 256 bytes for
+// every 2 MiB, above them one for every 512 MiB, 256 GiB and 128 TiB, and one more of each as it
+// may begin in the middle of one.
 std::uint64_t TablesOf(std::uint64_t size, std::uint32_t flags, std::uint32_t attr) {
   constexpr std::uint64_t kTable = 4096;
-  const auto tables = [](std::uint64_t length, unsigned lowest) {
+  const auto tables = [](std::uint64_t length) {
     std::uint64_t sum = 0;
     for (const unsigned reach : {21U, 29U, 38U, 47U}) {
-      sum += reach >= lowest ? ((length - 1) >> reach) + 2 : 0;
+      sum += (((length - 1) >> reach) + 2) * (reach == 21 ? kTable + 256 : kTable);
     }
-    return sum * kTable;
+    return sum;
   };
-  if ((flags & 0x00400000) != 0) {  // managed by others
-    return 0;
-  }
   if ((flags & 0x04000000) != 0) {  // sparse: at both ends
-    return 2 * tables(1, 21);
+    return 2 * tables(1);
   }
-  if ((flags & 0x00000400) != 0) {  // lazy
+  if ((flags & 0x00400400) != 0) {  // lazy, or managed by others
     return 0;
   }
-  switch (attr >> 23 & 3) {
-    case 0:
-      return tables(size, 21) + (((size - 1) >> 21) + 2) * 256 + kTable;
-    case 3:
-      return tables(size, 29);
-    default:
-      return tables(size, 21);
-  }
+  return tables(size) + ((attr >> 23 & 3) == 0 ? kTable : 0);  // of pages of all sizes
 }
 
 }  // namespace
